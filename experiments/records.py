@@ -1,0 +1,92 @@
+"""The JSON Lines and JSON files of a run: written whole or not at all, read with the line named on a fault."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` aside, flush it to the disk and rename it, so that `path` is never half a file."""
+    aside = path.with_name(path.name + ".tmp")
+    with aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON; not-a-number has no place in JSON and raises ValueError."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON Lines, whole or not at all."""
+    write_text(path, "".join(_line(row) for row in rows))
+
+
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Append JSON Lines and flush them to the disk: what was appended survives a kill."""
+    with path.open("a", encoding="utf-8", newline="\n") as file:
+        file.write("".join(_line(row) for row in rows))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read JSON Lines.
+
+    Raises:
+        ValueError: a line is not a JSON object; the message names file and line.
+    """
+    return [row for _, row in numbered_rows(path)]
+
+
+def numbered_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, row) of a JSON Lines file, blank lines left out.
+
+    Raises:
+        ValueError: as `read_rows`.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{path}, line {number}: not JSON ({error.msg}); each line must hold one JSON object"
+            ) from None
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"{path}, line {number}: holds {row!r:.40}; each line must hold one JSON object"
+            )
+        yield number, row
+
+
+def read_whole_rows(path: Path) -> list[dict[str, Any]]:
+    """Read what a killed writer left of a file made by `append_rows`: a torn last line is dropped.
+
+    The torn line is cut from the file as well, so that the next append starts on a line of its own.
+    """
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
