@@ -1,0 +1,1 @@
+"""Ways to run a model and read its states, behind one protocol."""
