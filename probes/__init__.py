@@ -1,0 +1,78 @@
+"""Linear probes on activation matrices, and what their scores must survive: numbers only."""
+
+from sklearn.metrics import balanced_accuracy_score as balanced_accuracy
+from sklearn.metrics import brier_score_loss as brier_score
+from sklearn.metrics import cohen_kappa_score as cohen_kappa
+from sklearn.metrics import log_loss
+
+from probes.calibration import platt
+from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
+from probes.metrics import (
+    criterion,
+    d_prime,
+    equal_mass_bins,
+    expected_calibration_error,
+    same_fold_auroc,
+    same_fold_average_precision,
+    skill,
+    within_fold_zscores,
+)
+from probes.nested import Candidate, NestedResult, nested_ridge
+from probes.permutation import (
+    MaxStatistic,
+    max_statistic_test,
+    whole_group_permutations,
+    within_group_permutations,
+)
+from probes.ridge import ALPHAS
+from probes.splits import check_groups, grouped_folds, regrouped_folds, skip_reason
+from probes.stacking import cross_fitted_stack, stacked_gain
+from probes.sweep import SweepResult, sweep
+from probes.uncertainty import (
+    Interval,
+    auroc_difference,
+    auroc_interval,
+    criterion_interval,
+    rate_interval,
+)
+
+__all__ = [
+    "ALPHAS",
+    "Candidate",
+    "DiffMeansProbe",
+    "Interval",
+    "LDAProbe",
+    "LogisticProbe",
+    "MaxStatistic",
+    "NestedResult",
+    "RidgeProbe",
+    "SweepResult",
+    "auroc_difference",
+    "auroc_interval",
+    "balanced_accuracy",
+    "brier_score",
+    "check_groups",
+    "cohen_kappa",
+    "criterion",
+    "criterion_interval",
+    "cross_fitted_stack",
+    "d_prime",
+    "equal_mass_bins",
+    "expected_calibration_error",
+    "grouped_folds",
+    "log_loss",
+    "max_statistic_test",
+    "nested_ridge",
+    "platt",
+    "rate_interval",
+    "regrouped_folds",
+    "same_fold_auroc",
+    "same_fold_average_precision",
+    "skill",
+    "skip_reason",
+    "stacked_gain",
+    "sweep",
+    "whole_group_permutations",
+    "within_fold_zscores",
+    "within_group_permutations",
+]
