@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,10 +11,15 @@ from typing import Any
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` aside, flush it to the disk and rename it, so that `path` is never half a file."""
+    """`write_bytes` of UTF-8 text."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` aside, flush it to the disk and rename it, so that `path` is never half a file."""
     aside = path.with_name(path.name + ".tmp")
-    with aside.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    with aside.open("wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
@@ -23,6 +29,11 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON; not-a-number has no place in JSON and raises ValueError."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
+
+
+def json_number(value: float) -> float | None:
+    """A number of six decimals as JSON can hold it: None for not-a-number and infinity."""
+    return round(float(value), 6) if math.isfinite(value) else None
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -54,7 +65,8 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         ValueError: as `read_rows`.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): a line separator such as U+2028 may stand inside a JSON string.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     for number, line in enumerate(lines, start=1):

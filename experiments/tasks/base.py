@@ -106,6 +106,8 @@ class Task(ABC):
     behavior: ClassVar[str]
     """What outcome 1 means, as a verb phrase with the model as subject: "declines the request"."""
     max_new_tokens: ClassVar[int]
+    needs_answers: ClassVar[bool] = False
+    """Whether an item must carry reference answers."""
     elicitations: ClassVar[tuple[Elicitation, ...]]
     """Paraphrase-major: the two orders of a paraphrase stand side by side."""
 

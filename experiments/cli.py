@@ -1,0 +1,184 @@
+"""The command line: `selfprobe run`, `report`, `tasks`, `models`.
+
+Exit status: 0 done, 1 failed at work, 2 bad arguments or settings; one line says what and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+# Heavy imports (torch, transformers) stand inside the commands: `--help` answers at once.
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Does a language model know what it is about to do, and where does that knowledge get lost "
+    "on the way to its words?",
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "`selfprobe run refusal --out runs/refusal`\n\n"
+    "`selfprobe run refusal difficulty --preset quickstart --out runs/quickstart`\n\n"
+    "`selfprobe run difficulty --items my-questions.jsonl --layers 10-20 --out runs/mine`"
+)
+def run(
+    tasks: Annotated[
+        list[str] | None, typer.Argument(help="Tasks, as `selfprobe tasks` lists them.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A name from `selfprobe models`, a hub id, a folder or a .gguf file."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/TASKS.")] = None,
+    n: Annotated[int | None, typer.Option(help="Items a task at most, in whole groups.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of folds, permutations and sampling.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="`quickstart`: 320 items a task, two paraphrases.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    items: Annotated[
+        Path | None, typer.Option(help="Your own items (JSON Lines with `id` and `text`).")
+    ] = None,
+    site: Annotated[str | None, typer.Option(help="Where to probe. Default: resid_post.")] = None,
+    layers: Annotated[str | None, typer.Option(help="all, or blocks such as 0,4,10-20.")] = None,
+    positions: Annotated[
+        str | None, typer.Option(help="Positions of the task prompt, separated by commas.")
+    ] = None,
+) -> None:
+    """Run the main job: behavior, self-predictions, probes, contrast and the stage diagnosis.
+
+    Options win over the config file, and both over the preset. A folder that holds the same run is picked up where
+    it stopped; a finished one is read back.
+    """
+    from experiments.config import read_config
+    from experiments.progress import reporter_for_stderr
+    from experiments.run import Experiment
+
+    settings: dict[str, Any] = read_config(config) if config else {}
+    given = {
+        "tasks": tasks or None,
+        "model": model,
+        "n": n,
+        "seed": seed,
+        "items": items,
+        "site": site,
+        "layers": None if layers is None else parse_layers(layers),
+        "positions": None if positions is None else positions.split(","),
+    }
+    settings |= {name: value for name, value in given.items() if value is not None}
+    if not settings.get("tasks"):
+        raise ValueError("tasks: none given; `selfprobe tasks` lists them")
+    experiment = Experiment(settings.pop("tasks"), preset=preset, **settings)
+    folder = out or Path("runs") / "-".join(experiment.config.tasks)
+    _print_summary(experiment.run(folder, reporter=reporter_for_stderr()))
+
+
+@app.command(epilog="Example:\n\n`selfprobe report runs/quickstart`")
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="DIR")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw the figures and the page of a finished run anew, and print its verdicts."""
+    from experiments.finished import load_run
+    from experiments.report import write_figures, write_page
+
+    finished = load_run(folder)
+    figures = write_figures(finished.results, finished.scores, finished.folder.figures)
+    write_page(finished.results, finished.scores, figures, finished.folder.page)
+    if as_json:
+        print(json.dumps(finished.results, indent=2, ensure_ascii=False))
+    else:
+        _print_summary(finished)
+
+
+@app.command()
+def tasks(as_json: JsonFlag = False) -> None:
+    """List the tasks."""
+    from experiments.tasks import TASKS
+
+    _print_table({name: task.summary for name, task in TASKS.items()}, as_json)
+
+
+@app.command()
+def models(as_json: JsonFlag = False) -> None:
+    """List the models that `--model` takes by name."""
+    from hooks import available_models
+
+    _print_table(available_models(), as_json)
+
+
+def parse_layers(text: str) -> str | list[int]:
+    """Read `all`, or block numbers and ranges such as `0,4,10-20`.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text == "all":
+        return text
+    layers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise ValueError(f"layers: {part!r} is neither a block nor a range such as 10-20")
+        layers.update(range(int(first), int(last or first) + 1))
+    if not layers:
+        raise ValueError(f"layers: {text!r} names no block; give all, or blocks such as 0,4,10-20")
+    return sorted(layers)
+
+
+def main() -> None:
+    """Run the command line; every fault ends with one line on standard error."""
+    sys.exit(_status())
+
+
+def _status() -> int:
+    try:
+        app(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return _fail("stopped; the same command picks up what is finished", 130)
+    except (ValueError, ImportError) as error:
+        return _fail(str(error), 2)
+    except (OSError, RuntimeError) as error:
+        return _fail(f"{error}; what is finished is kept, the same command picks it up", 1)
+    return 0
+
+
+def _fail(message: str, status: int) -> int:
+    print("selfprobe: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+def _print_table(rows: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        print(
+            json.dumps([{"name": name, "summary": text} for name, text in rows.items()], indent=2)
+        )
+        return
+    width = max(map(len, rows))
+    for name, text in rows.items():
+        print(f"{name:<{width}}  {text}")
+
+
+def _print_summary(finished: Any) -> None:
+    from experiments.report import verdict
+
+    for name, result in finished.results["tasks"].items():
+        print(f"{name}: {verdict(finished.results['model'], result)}")
+    print(f"report: {finished.folder.page}")
+    print(f"results: {finished.folder.results}")

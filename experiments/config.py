@@ -1,0 +1,124 @@
+"""What a run was asked to do: one flat record, from the command line, a YAML file or Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from experiments.tasks import TASKS
+from hooks import CaptureSpec
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "quickstart": {"n": 320, "paraphrases": 2},
+}
+"""Named settings; what is given beside a preset wins over it. Without one, all items and four paraphrases."""
+
+
+class RunConfig(BaseModel):
+    """The settings of a run; `config.yaml` in its folder holds all of them, defaults filled in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tasks: tuple[str, ...]
+    """Names of tasks, as `selfprobe tasks` lists them."""
+    model: str = "smollm2-135m"
+    """A name from `selfprobe models`, a hub id, a local folder or a .gguf file."""
+    n: int | None = Field(default=None, ge=20)
+    """Items a task at most, whole groups; None takes all."""
+    items: Path | None = None
+    """The user's own items (JSON Lines) in place of the task's."""
+    seed: int = Field(default=0, ge=0)
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    samples: int = Field(default=1, ge=1)
+    """Completions an item: 1 is greedy, more are sampled at temperature 1."""
+    site: str = "resid_post"
+    layers: tuple[int, ...] | Literal["all"] = "all"
+    positions: tuple[str, ...] = ("instruction_last", "mean_instruction", "prompt_last")
+    """Positions of the task context that the probe may choose from."""
+    paraphrases: int = Field(default=4, ge=1, le=4)
+    """Wordings of the self-prediction question, each asked in both option orders."""
+    folds: int = Field(default=5, ge=3, le=20)
+    regroupings: int = Field(default=5, ge=5)
+    """Times the folds are drawn anew; METHODS ask for at least 5."""
+    permutations: int = Field(default=199, ge=199)
+    """Whole-group permutations behind a p-value."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        for name in tasks:
+            if name not in TASKS:
+                raise ValueError(
+                    f"unknown task {name!r}; `selfprobe tasks` lists {', '.join(TASKS)}"
+                )
+        if not tasks or len(set(tasks)) < len(tasks):
+            raise ValueError("give at least one task, none of them twice")
+        return tasks
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        self.task_spec()  # refuses an unknown site, layer or position
+        if self.items is not None and len(self.tasks) > 1:
+            raise ValueError("own items belong to one task; give one task with `items`")
+        return self
+
+    def task_spec(self) -> CaptureSpec:
+        """What is captured in the task context."""
+        return CaptureSpec(sites=(self.site,), layers=self.layers, positions=self.positions)
+
+    def report_spec(self) -> CaptureSpec:
+        """What is captured in the self-prediction context: the end of the quote and the answer slot."""
+        return CaptureSpec(
+            sites=(self.site,), layers=self.layers, positions=("quote_last", "prompt_last")
+        )
+
+    def to_yaml(self) -> str:
+        """All settings, in the order above."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> RunConfig:
+    """A config from settings, over those of a preset.
+
+    Raises:
+        ValueError: an unknown preset or setting, or a value out of range; one line names it.
+    """
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"preset: unknown {preset!r}; allowed are {', '.join(PRESETS)}")
+    try:
+        return RunConfig(**{**PRESETS.get(preset or "", {}), **settings})
+    except ValidationError as error:
+        raise ValueError(_one_line(error)) from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings in a YAML file, unchecked.
+
+    Raises:
+        ValueError: no such file, or one that does not hold a mapping.
+    """
+    if not path.is_file():
+        raise ValueError(f"config: no file {path}")
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise ValueError(f"config: {path} is not YAML ({first})") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"config: {path} must hold a mapping of settings to values")
+    return settings
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"]) or "settings"
+    if first["type"] == "extra_forbidden":
+        return f"{name}: no such setting; allowed are {', '.join(RunConfig.model_fields)}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = first.get("input")
+    shown = f" (given: {given!r:.60})" if first["loc"] else ""
+    return f"{name}: {message}{shown}" if first["loc"] else message

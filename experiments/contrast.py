@@ -1,0 +1,357 @@
+"""The probe against the words against the text: everything that `results.json` says of one task.
+
+What this does not show: that the model uses what the probe reads (that takes interventions), or that another reader
+of the same text could not read it (that takes another model).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.breakdown import diagnose
+from experiments.config import RunConfig
+from experiments.predictors import N_STEPS, Cell, Fitting, Predictions, TaskData, task_cells
+from experiments.probe_files import save_probe
+from experiments.progress import Reporter
+from experiments.records import json_number
+from experiments.words import words_result
+from probes import (
+    Candidate,
+    Interval,
+    MaxStatistic,
+    RidgeProbe,
+    auroc_difference,
+    auroc_interval,
+    cohen_kappa,
+    max_statistic_test,
+    platt,
+    same_fold_auroc,
+    skip_reason,
+    stacked_gain,
+    within_fold_zscores,
+)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One task's part of results.json, results.csv, scores.csv and probes/."""
+
+    task: str
+    result: dict[str, Any]
+    table: pd.DataFrame
+    scores: pd.DataFrame
+    probes: dict[str, tuple[RidgeProbe, Cell]] = field(default_factory=dict)
+
+    def save_probes(self, folder: Path) -> None:
+        """Write each context's probe, refitted on all items at the cell selected most often."""
+        for context, (probe, cell) in self.probes.items():
+            save_probe(
+                folder / f"{self.task}-{context}", probe, cell, task=self.task, context=context
+            )
+
+
+def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
+    """Score every predictor of one task and hold them against each other.
+
+    A task whose labels cannot be scored (one class empty or too thin, fewer groups than folds) is skipped with that
+    reason, and the run goes on.
+    """
+    overview = _overview(data)
+    reason = skip_reason(data.outcome, data.groups, config.folds)
+    if reason is not None:
+        skipped = overview | {"skipped": reason}
+        return Contrast(data.task.name, skipped, pd.DataFrame(), pd.DataFrame())
+
+    fitting = Fitting(config.folds, config.regroupings, config.seed)
+    second = _second_grouping(data, config.folds)
+    total = (N_STEPS + 2) + (N_STEPS if second is not None else 0)
+    with reporter.stage(f"{data.task.name}: probes and baselines", total) as advance:
+        predictions = fitting.predict(data, data.groups, advance)
+        null = _permutation_test(data, config, predictions)
+        advance(1)
+        quote_curve = fitting.curve(data, data.groups, "quote_last")
+        advance(1)
+        other_split = fitting.predict(data, second, advance) if second is not None else None
+
+    breakdown = diagnose(
+        data.outcome,
+        data.groups,
+        predictions.probe.nested.scores,
+        predictions.text,
+        predictions.report.nested.scores,
+        predictions.transferred,
+        predictions.verbal,
+        data.parsed,
+        folds=predictions.folds,
+        seed=config.seed,
+    )
+    intervals = {name: _auroc(data, predictions, name) for name in predictions.rows()}
+    result = overview | {
+        "skipped": None,
+        "probe": _interval(intervals["probe"], "procedure")
+        | _cell(predictions.probe.chosen)
+        | {"p_max": null.p_value, "n_permutations": config.permutations},
+        "report_probe": _interval(intervals["report_probe"], "procedure")
+        | _cell(predictions.report.chosen),
+        "transferred_probe": _interval(intervals["transferred_probe"], "procedure"),
+        "verbal": _interval(intervals["verbal"], "fixed") | words_result(data, predictions.folds),
+        "supervised_words": _interval(intervals["supervised_words"], "procedure"),
+        "baselines": {
+            name: _interval(intervals[name], "procedure")
+            for name in ("text", *predictions.baselines)
+        },
+        "gap": _gaps(data, predictions),
+        "second_split": None if other_split is None else _second_split(data, other_split),
+        "strata": _strata(data, predictions),
+        "breakdown": breakdown.to_json(),
+        "curves": _curves(data, predictions, null, quote_curve, intervals),
+    }
+    return Contrast(
+        data.task.name,
+        result,
+        _table(data, predictions, intervals),
+        _scores(data, predictions),
+        _refitted(data, predictions),
+    )
+
+
+def _overview(data: TaskData) -> dict[str, Any]:
+    votes = [row.votes for row in data.behavior]
+    names = list(votes[0]) if votes else []
+    kappa = None
+    if len(names) >= 2:
+        first, second = ([label for vote in votes for label in vote[name]] for name in names[:2])
+        kappa = json_number(cohen_kappa(first, second))
+    return {
+        "task": data.task.name,
+        "behavior": data.task.behavior,
+        "n_items": len(data.items),
+        "n_groups": len(set(data.groups)),
+        "base_rate": json_number(data.outcome.mean()) if len(data.items) else None,
+        "labels": dict(Counter(label for row in data.behavior for label in row.labels)),
+        "judges": {"names": names, "kappa": kappa, "unscored": data.n_unscored},
+    }
+
+
+def _second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
+    """The kinds of entity, where the items have enough of them for folds of their own."""
+    kinds = data.meta("entity")
+    if kinds is None or skip_reason(data.outcome, kinds, n_folds) is not None:
+        return None
+    return kinds
+
+
+def _permutation_test(data: TaskData, config: RunConfig, predictions: Predictions) -> MaxStatistic:
+    candidates = [
+        Candidate("/".join(map(str, cell)), (data.task_features(cell),))
+        for cell in task_cells(data)
+    ]
+    return max_statistic_test(
+        candidates,
+        data.outcome,
+        data.groups,
+        predictions.folds[0],
+        n_permutations=config.permutations,
+        seed=config.seed,
+    )
+
+
+def _auroc(data: TaskData, predictions: Predictions, name: str) -> Interval:
+    scores, estimand = predictions.rows()[name]
+    return auroc_interval(
+        data.outcome, scores, predictions.folds, predictions.groups, estimand=estimand
+    )
+
+
+def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
+    probe, report = predictions.probe.nested.scores, predictions.report.nested.scores
+    verbal, text = predictions.verbal, predictions.text
+
+    def difference(a: np.ndarray, b: np.ndarray) -> dict[str, Any]:
+        gap = auroc_difference(
+            data.outcome, a, b, predictions.folds, predictions.groups, estimand="procedure"
+        )
+        return _gap(gap)
+
+    return {
+        "probe_minus_verbal": difference(probe, verbal),
+        "probe_minus_text": difference(probe, text),
+        "report_probe_minus_verbal": difference(report, verbal),
+        "verbal_minus_text": difference(verbal, text),
+        "beyond_text": _gap(
+            stacked_gain(data.outcome, text, probe, predictions.folds, predictions.groups)
+        ),
+    }
+
+
+def _second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
+    rows = predictions.rows()
+    named = {name: _auroc(data, predictions, name) for name in ("probe", "text", "verbal")}
+    return {
+        "name": "leave one kind of entity out",
+        "n_groups": len(set(predictions.groups)),
+        **{name: _interval(interval, rows[name][1]) for name, interval in named.items()},
+    }
+
+
+def _strata(data: TaskData, predictions: Predictions) -> list[dict[str, Any]]:
+    strata = np.array([item.stratum for item in data.items])
+    rows = predictions.rows()
+
+    def within(name: str, members: np.ndarray) -> float | None:
+        scores = rows[name][0][:, members]
+        folds = predictions.folds[:, members]
+        labels = data.outcome[members]
+        values = [same_fold_auroc(labels, s, f) for s, f in zip(scores, folds, strict=True)]
+        return json_number(np.mean(values))
+
+    result = []
+    for stratum in dict.fromkeys(strata):
+        members = strata == stratum
+        result.append(
+            {
+                "stratum": str(stratum),
+                "n": int(members.sum()),
+                "n_groups": len(set(data.groups[members])),
+                "base_rate": json_number(data.outcome[members].mean()),
+                **{name: within(name, members) for name in ("probe", "text", "verbal")},
+            }
+        )
+    return result
+
+
+def _curves(
+    data: TaskData,
+    predictions: Predictions,
+    null: MaxStatistic,
+    quote_curve: np.ndarray,
+    intervals: dict[str, Interval],
+) -> dict[str, Any]:
+    cells = predictions.probe.cells
+    layers = list(dict.fromkeys(layer for _, layer, _ in cells))
+    positions = list(dict.fromkeys(position for _, _, position in cells))
+    chosen_position = predictions.probe.chosen[0][2]
+    band = null.band()
+
+    def at(position: str, values: np.ndarray) -> list[Any]:
+        picked = [values[i] for i, cell in enumerate(cells) if cell[2] == position]
+        return np.round(picked, 6).tolist()
+
+    return {
+        "layers": layers,
+        "task": {position: at(position, predictions.probe.nested.curve) for position in positions},
+        "self_prediction": {
+            "quote_last": np.round(quote_curve, 6).tolist(),
+            "prompt_last": np.round(predictions.report.nested.curve, 6).tolist(),
+        },
+        "null_band": at(chosen_position, band),
+        "null_band_position": chosen_position,
+        "null_max": json_number(np.quantile(np.nanmax(null.null, axis=(1, 2)), 0.95)),
+        "text": json_number(intervals["text"].estimate),
+        "verbal": json_number(intervals["verbal"].estimate),
+    }
+
+
+def _table(
+    data: TaskData, predictions: Predictions, intervals: dict[str, Interval]
+) -> pd.DataFrame:
+    shared = {
+        "task": data.task.name,
+        "n_items": len(data.items),
+        "n_groups": len(set(data.groups)),
+    }
+    rows: list[dict[str, Any]] = [
+        shared
+        | {
+            "kind": "predictor",
+            "predictor": name,
+            "auroc": json_number(intervals[name].estimate),
+            "ci_low": json_number(intervals[name].low),
+            "ci_high": json_number(intervals[name].high),
+            "estimand": estimand,
+        }
+        for name, (_, estimand) in predictions.rows().items()
+    ]
+    for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
+        for (site, layer, position), auroc in zip(grid.cells, grid.nested.curve, strict=True):
+            rows.append(
+                shared
+                | {
+                    "kind": "cell",
+                    "predictor": predictor,
+                    "auroc": json_number(auroc),
+                    "site": site,
+                    "layer": layer,
+                    "position": position,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _scores(data: TaskData, predictions: Predictions) -> pd.DataFrame:
+    """The first regrouping, item by item: what the pictures and a sceptical reader need."""
+    folds = predictions.folds[0]
+    probe, verbal = predictions.probe.nested.scores[0], predictions.verbal[0]
+
+    def standard(scores: np.ndarray) -> np.ndarray:
+        return within_fold_zscores(scores, folds).round(6)
+
+    return pd.DataFrame(
+        {
+            "task": data.task.name,
+            "item": data.ids,
+            "group": data.groups,
+            "stratum": [item.stratum for item in data.items],
+            "text": [item.text for item in data.items],
+            "completion": [row.completions[0] for row in data.behavior],
+            "outcome": data.outcome,
+            "fold": folds,
+            "probe": standard(probe),
+            "report_probe": standard(predictions.report.nested.scores[0]),
+            "verbal": standard(verbal),
+            "baseline_text": standard(predictions.text[0]),
+            "probe_probability": platt(data.outcome, probe, folds).round(6),
+            "verbal_probability": platt(data.outcome, verbal, folds).round(6),
+            "verbal_answer": data.parsed,
+        }
+    )
+
+
+def _refitted(data: TaskData, predictions: Predictions) -> dict[str, tuple[RidgeProbe, Cell]]:
+    refitted = {}
+    for context, grid in (("task", predictions.probe), ("self_prediction", predictions.report)):
+        cell, alpha = grid.chosen
+        features = (
+            data.task_features(cell)
+            if context == "task"
+            else np.mean([data.report_features(cell, e) for e in data.elicitations], axis=0)
+        )
+        refitted[context] = (RidgeProbe(alpha=alpha).fit(features, data.outcome), cell)
+    return refitted
+
+
+def _interval(interval: Interval, estimand: str) -> dict[str, Any]:
+    return {
+        "auroc": json_number(interval.estimate),
+        "ci": [json_number(interval.low), json_number(interval.high)],
+        "estimand": estimand,
+        "approximate": interval.approximate,
+    }
+
+
+def _gap(interval: Interval) -> dict[str, Any]:
+    return {
+        "estimate": json_number(interval.estimate),
+        "ci": [json_number(interval.low), json_number(interval.high)],
+    }
+
+
+def _cell(chosen: tuple[Cell, float]) -> dict[str, Any]:
+    (site, layer, position), alpha = chosen
+    return {"site": site, "layer": layer, "position": position, "alpha": alpha}

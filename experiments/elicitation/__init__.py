@@ -1,0 +1,17 @@
+"""What the model says that it will do."""
+
+from experiments.elicitation.ask import (
+    SelfPrediction,
+    capture_reports,
+    generate_answers,
+    option_spellings,
+    read_reports,
+)
+
+__all__ = [
+    "SelfPrediction",
+    "capture_reports",
+    "generate_answers",
+    "option_spellings",
+    "read_reports",
+]

@@ -1,0 +1,147 @@
+"""A finished run, read back for a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.breakdown import Breakdown
+from experiments.config import RunConfig
+from experiments.contrast import Contrast
+from experiments.records import read_rows, write_json, write_text
+from experiments.report import plot_layers
+from experiments.run_folder import RunFolder, versions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCHEMA = 1
+"""Of `results.json`; raised when a field changes its meaning."""
+
+
+class Run:
+    """The results of a run folder.
+
+    Where a method takes `task`, None means the only task of the run; a run of several wants a name.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What was asked."""
+        return self.folder.read_config()
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """`results.json`."""
+        results: dict[str, Any] = json.loads(self.folder.results.read_text(encoding="utf-8"))
+        return results
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """A row an item: outcome, text, and every predictor's out-of-fold score in the first regrouping."""
+        return pd.read_csv(
+            self.folder.scores,
+            keep_default_na=False,
+            na_values={name: [""] for name in ("verbal_answer", "outcome")},
+            dtype=dict.fromkeys(("item", "group", "stratum", "text", "completion"), str),
+        )
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """`results.csv`: every predictor, and every cell of the probe grids."""
+        return pd.read_csv(self.folder.table)
+
+    @cached_property
+    def behavior(self) -> pd.DataFrame:
+        """What the model did, a row an item."""
+        return pd.DataFrame(read_rows(self.folder.behavior))
+
+    @cached_property
+    def self_predictions(self) -> pd.DataFrame:
+        """What it said that it would do, a row an item and elicitation."""
+        return pd.DataFrame(read_rows(self.folder.self_predictions))
+
+    def result(self, task: str | None = None) -> dict[str, Any]:
+        """The results of one task.
+
+        Raises:
+            ValueError: no such task in the run, or several and none named.
+        """
+        tasks: dict[str, dict[str, Any]] = self.results["tasks"]
+        if task is None and len(tasks) == 1:
+            return next(iter(tasks.values()))
+        if task not in tasks:
+            raise ValueError(f"task: {task!r} is not one of this run's: {', '.join(tasks)}")
+        return tasks[task]
+
+    def contrast(self, task: str | None = None) -> pd.DataFrame:
+        """Every predictor on the same items and folds: AUROC with its 95% interval and estimand."""
+        name = self.result(task)["task"]
+        rows = self.cells[(self.cells["task"] == name) & (self.cells["kind"] == "predictor")]
+        columns = ["predictor", "auroc", "ci_low", "ci_high", "estimand", "n_items", "n_groups"]
+        return rows[columns].reset_index(drop=True)
+
+    def breakdown(self, task: str | None = None) -> Breakdown:
+        """The stage at which the outcome is lost, with every inequality.
+
+        Raises:
+            ValueError: the task was skipped; the reason is given.
+        """
+        result = self.result(task)
+        if result["skipped"]:
+            raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
+        return Breakdown.from_json(result["breakdown"])
+
+    def plot_layers(self, task: str | None = None, ax: Axes | None = None) -> Axes:
+        """The layer curve: probe in both contexts, null band, text and words."""
+        return plot_layers(self.result(task), ax=ax)
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a finished run back from its folder.
+
+    Raises:
+        ValueError: the folder holds no run, or one that is not finished.
+    """
+    folder = RunFolder(Path(path))
+    folder.read_config()
+    if not folder.results.is_file():
+        raise ValueError(
+            f"{path} holds a run that is not finished; run the same command again to finish it"
+        )
+    return Run(folder)
+
+
+def write_results(folder: RunFolder, config: RunConfig, contrasts: Sequence[Contrast]) -> None:
+    """Write results.json, results.csv, scores.csv and the probes of all tasks."""
+    for contrast in contrasts:
+        contrast.save_probes(folder.probes)
+    table = pd.concat([contrast.table for contrast in contrasts], ignore_index=True)
+    write_text(folder.table, table.to_csv(index=False, lineterminator="\n"))
+    scores = pd.concat([contrast.scores for contrast in contrasts], ignore_index=True)
+    write_text(folder.scores, scores.to_csv(index=False, lineterminator="\n"))
+    manifest = folder.read_manifest()
+    write_json(
+        folder.results,
+        {
+            "schema": SCHEMA,
+            "model": config.model,
+            "seed": config.seed,
+            "created_with": versions(),
+            "fingerprint": manifest["model"],
+            "tasks": {contrast.task: contrast.result for contrast in contrasts},
+        },
+    )

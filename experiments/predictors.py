@@ -1,0 +1,308 @@
+"""Every predictor of the outcome, scored out-of-fold on identical items, folds and pairs.
+
+The probe in the task context, the probe at the answer slot of the self-prediction, the task probe moved there, the
+words, and what the text alone says. Each that is trained is nested alike: whatever is chosen (layer, position,
+penalty) is chosen on inner folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from activations_cache import ActivationsCache
+from experiments.baselines import opening_words, text_families
+from experiments.behavior import Behavior
+from experiments.elicitation import SelfPrediction
+from experiments.progress import Advance
+from experiments.tasks import Elicitation, Item, Task
+from probes import (
+    Candidate,
+    NestedResult,
+    RidgeProbe,
+    cross_fitted_stack,
+    nested_ridge,
+    within_fold_zscores,
+)
+
+Estimand = Literal["fixed", "procedure"]
+Cell = tuple[str, int | None, str]
+"""Site, layer and position."""
+Rows = Float[np.ndarray, "regrouping item"]
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The scored items of one task: what the model did, what it said, and where its activations lie."""
+
+    task: Task
+    items: tuple[Item, ...]
+    behavior: tuple[Behavior, ...]
+    outcome: Int[np.ndarray, " item"]
+    elicitations: tuple[Elicitation, ...]
+    log_odds: Float[np.ndarray, "elicitation item"]
+    menu_mass: Float[np.ndarray, "elicitation item"]
+    answers: tuple[SelfPrediction, ...]
+    """The self-predictions that were also answered in words, one an item."""
+    task_cache: ActivationsCache
+    report_cache: ActivationsCache
+    n_unscored: int
+
+    @classmethod
+    def join(
+        cls,
+        task: Task,
+        items: Sequence[Item],
+        behavior: Sequence[Behavior],
+        reports: Sequence[SelfPrediction],
+        elicitations: Sequence[Elicitation],
+        task_cache: ActivationsCache,
+        report_cache: ActivationsCache,
+    ) -> TaskData:
+        """Put the records of a run side by side; items whose behavior is unscored are left out and counted."""
+        of_item = {row.item: row for row in behavior}
+        scored = [item for item in items if of_item[item.id].outcome is not None]
+        asked = {(row.item, row.elicitation): row for row in reports}
+
+        def rows(elicitation: Elicitation) -> list[SelfPrediction]:
+            return [asked[item.id, elicitation.name] for item in scored]
+
+        return cls(
+            task=task,
+            items=tuple(scored),
+            behavior=tuple(of_item[item.id] for item in scored),
+            outcome=np.array([of_item[item.id].outcome for item in scored], dtype=np.int64),
+            elicitations=tuple(elicitations),
+            log_odds=np.array([[row.log_odds for row in rows(e)] for e in elicitations]),
+            menu_mass=np.array([[row.menu_mass for row in rows(e)] for e in elicitations]),
+            answers=tuple(rows(elicitations[0])),
+            task_cache=task_cache,
+            report_cache=report_cache,
+            n_unscored=len(items) - len(scored),
+        )
+
+    @property
+    def ids(self) -> list[str]:
+        """Item ids, in order."""
+        return [item.id for item in self.items]
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The group of every item."""
+        return np.array([item.group for item in self.items])
+
+    @property
+    def parsed(self) -> Float[np.ndarray, " item"]:
+        """The outcome predicted in words; NaN where the answer could not be parsed."""
+        return np.array(
+            [np.nan if row.parsed is None else row.parsed for row in self.answers], dtype=float
+        )
+
+    def meta(self, key: str) -> np.ndarray | None:
+        """A further grouping in the items' `meta`, or None where an item lacks it."""
+        values = [item.meta.get(key) for item in self.items]
+        return None if None in values else np.array([str(value) for value in values])
+
+    def task_features(self, cell: Cell) -> Float[np.ndarray, "item d_model"]:
+        """Activations in the task context."""
+        site, layer, position = cell
+        return self.task_cache.read(site, layer=layer, position=position, ids=self.ids)
+
+    def report_features(
+        self, cell: Cell, elicitation: Elicitation
+    ) -> Float[np.ndarray, "item d_model"]:
+        """Activations in the self-prediction context, at one elicitation's own slot."""
+        site, layer, position = cell
+        ids = [f"{item}/{elicitation.name}" for item in self.ids]
+        return self.report_cache.read(site, layer=layer, position=position, ids=ids)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A nested ridge over cells, with the cells that its candidates stand for."""
+
+    cells: tuple[Cell, ...]
+    nested: NestedResult
+
+    @property
+    def chosen(self) -> tuple[Cell, float]:
+        """The cell selected most often, and its usual alpha."""
+        name, alpha = self.nested.modal
+        return self.cells[self.nested.names.index(name)], alpha
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Out-of-fold scores `[regrouping, item]` of every predictor of one task, on the same folds."""
+
+    groups: np.ndarray
+    folds: Int[np.ndarray, "regrouping item"]
+    probe: Grid
+    report: Grid
+    transferred: Rows
+    verbal: Rows
+    supervised_words: Rows
+    baselines: dict[str, Rows]
+    text: Rows
+
+    def rows(self) -> dict[str, tuple[Rows, Estimand]]:
+        """Every predictor by its name in the results, with its estimand."""
+        trained: dict[str, Rows] = {
+            "probe": self.probe.nested.scores,
+            "report_probe": self.report.nested.scores,
+            "transferred_probe": self.transferred,
+            "supervised_words": self.supervised_words,
+            "text": self.text,
+            **self.baselines,
+        }
+        rows: dict[str, tuple[Rows, Estimand]] = {"verbal": (self.verbal, "fixed")}
+        return rows | {name: (scores, "procedure") for name, scores in trained.items()}
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How predictors are fitted: one record, so that all see the same folds."""
+
+    n_folds: int
+    n_regroupings: int
+    seed: int
+
+    def predict(self, data: TaskData, groups: np.ndarray, advance: Advance) -> Predictions:
+        """Score every predictor with `groups` kept whole; calls `advance(1)` after each of `N_STEPS`."""
+        probe = self._grid(data, groups, task_cells(data), lambda cell: [data.task_features(cell)])
+        advance(1)
+        report = self._grid(
+            data,
+            groups,
+            report_cells(data, "prompt_last"),
+            lambda cell: [data.report_features(cell, e) for e in data.elicitations],
+        )
+        advance(1)
+        folds = probe.nested.folds
+        baselines = self._baselines(data, groups)
+        columns = np.stack(list(baselines.values()), axis=-1)
+        words = self._nested([Candidate("words", (data.log_odds.T,))], data, groups)
+        advance(1)
+        return Predictions(
+            groups=groups,
+            folds=folds,
+            probe=probe,
+            report=report,
+            transferred=transferred_scores(data, probe),
+            verbal=verbal_scores(data, folds),
+            supervised_words=words.scores,
+            baselines=baselines,
+            text=cross_fitted_stack(columns, data.outcome, folds),
+        )
+
+    def curve(
+        self, data: TaskData, groups: np.ndarray, position: str
+    ) -> Float[np.ndarray, " layer"]:
+        """AUROC of every layer at a position of the self-prediction context that all elicitations share."""
+        shared = data.elicitations[0]
+        grid = self._grid(
+            data,
+            groups,
+            report_cells(data, position),
+            lambda cell: [data.report_features(cell, shared)],
+        )
+        return grid.nested.curve
+
+    def _grid(
+        self,
+        data: TaskData,
+        groups: np.ndarray,
+        cells: Sequence[Cell],
+        features: Callable[[Cell], list[np.ndarray]],
+    ) -> Grid:
+        candidates = [Candidate("/".join(map(str, cell)), tuple(features(cell))) for cell in cells]
+        return Grid(tuple(cells), self._nested(candidates, data, groups))
+
+    def _baselines(self, data: TaskData, groups: np.ndarray) -> dict[str, Rows]:
+        texts = [item.text for item in data.items]
+        types = data.meta("type")
+        families = text_families(
+            texts,
+            strata=[item.stratum for item in data.items],
+            types=opening_words(texts) if types is None else types.tolist(),
+            y=data.outcome,
+        )
+        return {
+            name: self._nested(
+                [Candidate(name, (family,))], data, groups, standardize=name not in UNSCALED
+            ).scores
+            for name, family in families.items()
+        }
+
+    def _nested(
+        self,
+        candidates: Sequence[Candidate],
+        data: TaskData,
+        groups: np.ndarray,
+        *,
+        standardize: bool = True,
+    ) -> NestedResult:
+        return nested_ridge(
+            candidates,
+            data.outcome,
+            groups,
+            n_folds=self.n_folds,
+            n_regroupings=self.n_regroupings,
+            seed=self.seed,
+            standardize=standardize,
+        )
+
+
+UNSCALED = frozenset({"tfidf_words", "tfidf_characters"})
+"""Text families whose rows have unit length already; scaling would blow up their rare words."""
+
+N_STEPS = 3
+"""Steps that `Fitting.predict` reports."""
+
+
+def task_cells(data: TaskData) -> list[Cell]:
+    """The grid of the task context."""
+    return data.task_cache.cells()
+
+
+def report_cells(data: TaskData, position: str) -> list[Cell]:
+    """The grid of the self-prediction context at one position."""
+    return [cell for cell in data.report_cache.cells() if cell[2] == position]
+
+
+def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:
+    """*The* verbal score, fixed beforehand: log-odds, z-scored within fold, mean over all elicitations.
+
+    Both option orders are in the mean, so that a preference for a position cancels.
+    """
+    return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
+
+
+def transferred_scores(data: TaskData, probe: Grid) -> Rows:
+    """The task probe moved to the answer slot: the cell and penalty selected without the item's fold, trained in the
+    task context, applied at the same layer of the answer slot of every elicitation and averaged as there.
+
+    A mean shift between the contexts would move all scores of a fold alike and leave their order.
+    """
+    scores = np.empty(probe.nested.folds.shape)
+    for r, fold_of in enumerate(probe.nested.folds):
+        for fold in range(int(fold_of.max()) + 1):
+            site, layer, position = probe.cells[probe.nested.selected_candidate[r, fold]]
+            test = fold_of == fold
+            model = RidgeProbe(alpha=float(probe.nested.selected_alpha[r, fold]))
+            model.fit(data.task_features((site, layer, position))[~test], data.outcome[~test])
+            slots = np.stack(
+                [
+                    model.decision_function(
+                        data.report_features((site, layer, "prompt_last"), e)[test]
+                    )
+                    for e in data.elicitations
+                ],
+                axis=1,
+            )
+            scores[r, test] = within_fold_zscores(slots, fold_of[test]).mean(axis=1)
+    return scores

@@ -1,0 +1,230 @@
+"""The main job: from a model and a task to a run folder, stage by stage.
+
+Each stage writes its part whole and is then marked finished; a run that was killed picks up at the first
+stage that is not, and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from activations_cache import ActivationsCache
+from experiments.behavior import Behavior, label_behavior
+from experiments.config import RunConfig, make_config
+from experiments.contrast import contrast
+from experiments.elicitation import (
+    SelfPrediction,
+    capture_reports,
+    generate_answers,
+    option_spellings,
+    read_reports,
+)
+from experiments.finished import Run, load_run, write_results
+from experiments.items import first_groups, item_from_row, load_items
+from experiments.predictors import TaskData
+from experiments.progress import Reporter, Silent
+from experiments.records import read_rows, write_rows
+from experiments.report import write_figures, write_page
+from experiments.run_folder import RunFolder
+from experiments.tasks import TASKS, Elicitation, Item, Task
+from hooks import CaptureSpec, Model, capture, check_prompts, load_model
+
+
+class Experiment:
+    """One model, one or several tasks, one folder.
+
+    Example:
+        >>> run = Experiment(model="smollm2-135m", task="refusal").run("runs/demo")  # doctest: +SKIP
+        >>> run.breakdown().stage  # doctest: +SKIP
+
+    Raises:
+        ValueError: a setting that is unknown or out of range, named in one line.
+    """
+
+    def __init__(
+        self,
+        task: str | Sequence[str],
+        model: str = "smollm2-135m",
+        *,
+        preset: str | None = None,
+        **settings: Any,
+    ) -> None:
+        tasks = (task,) if isinstance(task, str) else tuple(task)
+        self.config = make_config({"tasks": tasks, "model": model, **settings}, preset=preset)
+
+    def run(self, out: str | Path, *, reporter: Reporter | None = None) -> Run:
+        """Do what is not yet done in the folder `out`, and read the run back.
+
+        Raises:
+            ValueError: anything wrong with the folder, the model or the items; nothing is written then.
+        """
+        folder = RunFolder(Path(out))
+        folder.check(self.config)
+        if not folder.is_finished("report"):
+            _Stages(self.config, folder, reporter or Silent()).run()
+        return load_run(folder.path)
+
+
+class _Stages:
+    """The stages of a run that is not finished, in order."""
+
+    def __init__(self, config: RunConfig, folder: RunFolder, reporter: Reporter) -> None:
+        self.config = config
+        self.folder = folder
+        self.reporter = reporter
+        self.tasks: list[Task] = [TASKS[name]() for name in config.tasks]
+
+    def run(self) -> None:
+        chosen = {task.name: self._choose_items(task) for task in self.tasks}
+        self._check(chosen)
+        self.folder.claim(self.config)
+        self.folder.note_model(self.model.fingerprint, self.config.seed)
+        with self._stage("items") as needed:
+            if needed:
+                write_rows(
+                    self.folder.items,
+                    (item.to_json() for items in chosen.values() for item in items),
+                )
+        for name, work in (
+            ("behavior", self._label_behavior),
+            ("task activations", self._capture_task),
+            ("self-predictions", self._ask),
+            ("contrast", self._contrast),
+            ("report", self._report),
+        ):
+            with self._stage(name) as needed:
+                if needed:
+                    work()
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[bool]:
+        needed = not self.folder.is_finished(name)
+        start = time.monotonic()
+        yield needed
+        if needed:
+            self.folder.mark_finished(name, time.monotonic() - start)
+
+    @cached_property
+    def model(self) -> Model:
+        return load_model(self.config.model, dtype=self.config.dtype)
+
+    @cached_property
+    def items(self) -> dict[str, list[Item]]:
+        items = [item_from_row(row) for row in read_rows(self.folder.items)]
+        return {
+            task.name: [item for item in items if item.task == task.name] for task in self.tasks
+        }
+
+    def _choose_items(self, task: Task) -> list[Item]:
+        if self.config.items is not None:
+            items = load_items(self.config.items, task.name, needs_answers=task.needs_answers)
+        else:
+            items = task.items()
+        return items if self.config.n is None else first_groups(items, self.config.n)
+
+    def _elicitations(self, task: Task) -> tuple[Elicitation, ...]:
+        return task.elicitations[: 2 * self.config.paraphrases]
+
+    def _check(self, chosen: dict[str, list[Item]]) -> None:
+        """Refuse before anything is written what would fail in the middle of the work."""
+        for task in self.tasks:
+            items = chosen[task.name]
+            check_prompts(
+                self.model,
+                [item.prompt() for item in items],
+                self.config.task_spec(),
+                new_tokens=task.max_new_tokens,
+            )
+            check_prompts(
+                self.model,
+                [e.prompt(item) for item in items for e in self._elicitations(task)],
+                self.config.report_spec(),
+            )
+
+    def _label_behavior(self) -> None:
+        partial = self.folder.behavior.with_suffix(".partial.jsonl")
+        rows: list[Behavior] = []
+        for task in self.tasks:
+            items = self.items[task.name]
+            with self.reporter.stage(f"{task.name}: behavior", len(items)) as advance:
+                rows += label_behavior(
+                    self.model,
+                    task,
+                    items,
+                    samples=self.config.samples,
+                    seed=self.config.seed,
+                    partial=partial,
+                    advance=advance,
+                )
+        write_rows(self.folder.behavior, (row.to_json() for row in rows))
+        partial.unlink(missing_ok=True)
+
+    def _open_cache(self, path: Path, spec: CaptureSpec) -> ActivationsCache:
+        fingerprint = self.model.fingerprint
+        if ActivationsCache.exists(path):
+            return ActivationsCache.open(path, fingerprint=fingerprint)
+        return ActivationsCache.create(path, fingerprint=fingerprint, spec=spec)
+
+    def _capture_task(self) -> None:
+        spec = self.config.task_spec().resolve(self.model.n_layers)
+        with self._open_cache(self.folder.task_cache, spec) as cache:
+            for task in self.tasks:
+                prompts = [item.prompt() for item in self.items[task.name]]
+                with self.reporter.stage(f"{task.name}: task activations", len(prompts)) as advance:
+                    done = frozenset(cache.ids)
+                    advance(sum(prompt.id in done for prompt in prompts))
+                    for activations in capture(self.model, prompts, spec, done=done):
+                        cache.append(activations)
+                        advance(len(activations.ids))
+                cache.flush()
+
+    def _ask(self) -> None:
+        spec = self.config.report_spec().resolve(self.model.n_layers)
+        options = option_spellings([e for task in self.tasks for e in self._elicitations(task)])
+        rows: list[SelfPrediction] = []
+        with self._open_cache(self.folder.report_cache, spec) as cache:
+            for task in self.tasks:
+                items, asked = self.items[task.name], self._elicitations(task)
+                with self.reporter.stage(
+                    f"{task.name}: self-predictions", len(items) * len(asked)
+                ) as advance:
+                    capture_reports(
+                        self.model, items, asked, cache, spec=spec, options=options, advance=advance
+                    )
+                with self.reporter.stage(f"{task.name}: answers in words", len(items)) as advance:
+                    answers = generate_answers(self.model, items, asked[0], advance=advance)
+                rows += read_reports(items, asked, cache, answers)
+        write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
+
+    def _contrast(self) -> None:
+        behavior = [Behavior.from_row(row) for row in read_rows(self.folder.behavior)]
+        reports = [SelfPrediction(**row) for row in read_rows(self.folder.self_predictions)]
+        with (
+            ActivationsCache.open(self.folder.task_cache) as task_cache,
+            ActivationsCache.open(self.folder.report_cache) as report_cache,
+        ):
+            contrasts = []
+            for task in self.tasks:
+                data = TaskData.join(
+                    task,
+                    self.items[task.name],
+                    behavior,
+                    reports,
+                    self._elicitations(task),
+                    task_cache,
+                    report_cache,
+                )
+                contrasts.append(contrast(data, self.config, self.reporter))
+        write_results(self.folder, self.config, contrasts)
+
+    def _report(self) -> None:
+        run = load_run(self.folder.path)
+        with self.reporter.stage("report", 1) as advance:
+            figures = write_figures(run.results, run.scores, self.folder.figures)
+            write_page(run.results, run.scores, figures, self.folder.page)
+            advance(1)

