@@ -68,7 +68,7 @@ class ActivationsCache:
             CacheLockedError: another process is making a cache there.
         """
         folder = Path(path)
-        if (folder / FILE_NAME).exists():
+        if cls.exists(folder):
             raise ValueError(f"path: {folder} holds a cache already; use ActivationsCache.open")
         if folder.is_dir() and any(path.name != LOCK_NAME for path in folder.iterdir()):
             raise ValueError(f"path: {folder} is not empty; choose a new folder")
@@ -78,7 +78,7 @@ class ActivationsCache:
         writer = Writer(folder, manifest)
         try:
             writer.lock()
-            if (folder / FILE_NAME).exists():
+            if cls.exists(folder):
                 writer.abandon()
                 raise ValueError(f"path: another process has just made a cache at {folder}")
             manifest.save(folder)
@@ -88,6 +88,11 @@ class ActivationsCache:
                 f"path: cannot write to {folder}: {error.strerror}; choose another folder"
             ) from None
         return cls(writer)
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Whether there is a cache in the folder `path`."""
+        return (Path(path) / FILE_NAME).is_file()
 
     @classmethod
     def open(cls, path: str | Path, *, fingerprint: Mapping[str, Any] | None = None) -> Self:
@@ -113,6 +118,11 @@ class ActivationsCache:
                 state = "is missing" if size is None else f"has {size} of {shard.bytes} bytes"
                 raise ValueError(f"shard {file} {state}; {_RESTORE}")
         return cls(Writer(folder, manifest))
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Whether the folder `path` holds a cache that `open` may take."""
+        return (Path(path) / FILE_NAME).is_file()
 
     @property
     def path(self) -> Path:

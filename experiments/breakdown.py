@@ -40,6 +40,7 @@ Verdict = Literal[
     "beats", "does not beat", "as good as", "falls short", "under", "over", "undecided"
 ]
 
+Estimand = Literal["fixed", "procedure"]
 Scores = Float[np.ndarray, "*regroupings item"]
 
 
@@ -285,7 +286,7 @@ class _Path:
         return np.atleast_2d(self.folds)
 
     def difference(self, a: np.ndarray, b: np.ndarray) -> Interval:
-        estimand = "fixed" if self.folds is None else "procedure"
+        estimand: Estimand = "fixed" if self.folds is None else "procedure"
         return auroc_difference(self.outcome, a, b, self.scored_by, self.groups, estimand=estimand)
 
     def beats_text(self, name: str, probe: np.ndarray, text: np.ndarray) -> Evidence:

@@ -240,8 +240,8 @@ def _curves(
     band = null.band()
 
     def at(position: str, values: np.ndarray) -> list[Any]:
-        picked = [values[i] for i, cell in enumerate(cells) if cell[2] == position]
-        return np.round(picked, 6).tolist()
+        rounded: list[Any] = np.round(values, 6).tolist()
+        return [value for value, cell in zip(rounded, cells, strict=True) if cell[2] == position]
 
     return {
         "layers": layers,

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 
 def write_text(path: Path, text: str) -> None:
@@ -31,9 +31,10 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, text + "\n")
 
 
-def json_number(value: float) -> float | None:
+def json_number(value: SupportsFloat) -> float | None:
     """A number of six decimals as JSON can hold it: None for not-a-number and infinity."""
-    return round(float(value), 6) if math.isfinite(value) else None
+    number = float(value)
+    return round(number, 6) if math.isfinite(number) else None
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
