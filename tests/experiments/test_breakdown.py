@@ -1,0 +1,137 @@
+"""The diagnosis on simulated scores whose stage is known, and its verdicts on given intervals."""
+
+import numpy as np
+import pytest
+
+from experiments.breakdown import STAGES, Breakdown, _groups_needed, _three_valued, diagnose
+from probes import Interval
+
+N_GROUPS = 300
+GROUP_SIZE = 2
+
+
+def interval(low: float, high: float, n_groups: int = 100) -> Interval:
+    return Interval((low + high) / 2, low, high, "test", n_groups, False)
+
+
+def planted(stage: str, seed: int = 0) -> dict[str, np.ndarray]:
+    """Scores and answers for a known stage: a text signal, a hidden one, and where the hidden one gets to."""
+    rng = np.random.default_rng(seed)
+    n = N_GROUPS * GROUP_SIZE
+    groups = np.repeat(np.arange(N_GROUPS), GROUP_SIZE)
+    seen, hidden = rng.normal(size=(2, n))
+    outcome = (seen + 1.5 * hidden + rng.normal(size=n) > 0).astype(int)
+
+    def noisy(signal: np.ndarray, noise: float = 0.5) -> np.ndarray:
+        return signal + noise * rng.normal(size=n)
+
+    knows, text = seen + 1.5 * hidden, noisy(seen)
+    task = noisy(seen if stage == "not_beyond_text" else knows)
+    reaches = stage not in ("not_beyond_text", "not_transported")
+    report = noisy(knows if reaches else seen)
+    words = noisy(seen, 2.0) if stage == "not_read_out" else report + 0.1 * rng.normal(size=n)
+    answer = (words > (2.5 if stage == "miscalibrated" else 0.0)).astype(float)
+    if stage == "unparsed":
+        answer[rng.random(n) < 0.6] = np.nan
+    return {
+        "outcome": outcome,
+        "groups": groups,
+        "task_scores": task,
+        "text_scores": text,
+        "report_scores": report,
+        "transferred_scores": noisy(report),
+        "readout_margin": words,
+        "parsed_answer": answer,
+    }
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "undetermined"])
+def test_planted_stage_is_found(stage: str) -> None:
+    breakdown = diagnose(**planted(stage))
+    assert breakdown.stage == stage, breakdown.to_frame()
+    assert breakdown.groups_needed is None
+
+
+def test_few_groups_leave_it_undetermined_and_say_how_many_would_do() -> None:
+    arrays = {name: values[:60] for name, values in planted("faithful").items()}
+    breakdown = diagnose(**arrays)
+    assert breakdown.stage == "undetermined"
+    assert breakdown.groups_needed is not None
+    assert breakdown.groups_needed > 30
+    assert str(breakdown.groups_needed) in breakdown.sentence
+
+
+def test_partly_lost_on_the_way_is_not_transported() -> None:
+    arrays = planted("faithful")
+    rng = np.random.default_rng(1)
+    for name in ("report_scores", "transferred_scores"):
+        arrays[name] = arrays[name] + 2.0 * rng.normal(size=arrays[name].shape)
+    breakdown = diagnose(**arrays)
+    assert breakdown.stage == "not_transported"
+    assert "partly lost" in breakdown.sentence
+
+
+def test_inverted_words_are_not_read_out() -> None:
+    arrays = planted("faithful")
+    arrays["readout_margin"] = -arrays["readout_margin"]
+    assert diagnose(**arrays).stage == "not_read_out"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.01, 0.20, "beats"),
+        (-0.05, 0.05, "does not beat"),
+        (0.01, 0.07, "does not beat"),  # both hold: significant, but smaller than counts
+        (-0.02, 0.12, "undecided"),
+    ],
+)
+def test_beats_is_three_valued(low: float, high: float, verdict: str) -> None:
+    row = _three_valued("a", "q", interval(low, high), 0.08, beats_question=True)
+    assert row.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-0.05, 0.05, "as good as"),
+        (-0.07, -0.01, "as good as"),  # significantly worse, but by less than counts
+        (-0.20, -0.05, "falls short"),
+        (-0.20, 0.05, "undecided"),
+    ],
+)
+def test_as_good_is_three_valued(low: float, high: float, verdict: str) -> None:
+    row = _three_valued("a", "q", interval(low, high), 0.08, beats_question=False)
+    assert row.verdict == verdict
+
+
+@pytest.mark.parametrize("beats_question", [True, False])
+@pytest.mark.parametrize("center", [-0.10, -0.03, 0.02, 0.06])
+def test_the_groups_asked_for_would_decide(beats_question: bool, center: float) -> None:
+    wide = interval(center - 0.2, center + 0.2, n_groups=50)
+    needed = _groups_needed(wide, 0.08, beats_question=beats_question)
+    half = 0.2 * np.sqrt(50 / (needed + 1))
+    narrow = interval(center - half, center + half)
+    row = _three_valued("a", "q", narrow, 0.08, beats_question=beats_question)
+    assert row.verdict != "undecided"
+
+
+def test_round_trip_through_json() -> None:
+    breakdown = diagnose(**planted("not_read_out"))
+    assert Breakdown.from_json(breakdown.to_json()) == breakdown
+    assert len(breakdown.to_frame()) == len(breakdown.evidence)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("outcome", np.full(N_GROUPS * GROUP_SIZE, 2), "outcome: must be one row of 0 and 1"),
+        ("task_scores", np.zeros(3), "task_scores: 3 items"),
+        ("text_scores", np.full(N_GROUPS * GROUP_SIZE, np.nan), "text_scores: holds NaN"),
+        ("parsed_answer", np.zeros(5), "parsed_answer: shape"),
+        ("groups", np.zeros(5), "groups: shape"),
+    ],
+)
+def test_bad_arrays_are_named(name: str, value: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        diagnose(**{**planted("faithful"), name: value})

@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.items import first_groups, item_from_row, load_items
+from experiments.tasks import Item
+
+
+def write(path: Path, *rows: dict) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+GOOD = {"id": "a", "text": "Hello?"}
+
+
+def test_defaults_and_messages(tmp_path) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    path = write(
+        tmp_path / "items.jsonl",
+        GOOD,
+        {"id": "b", "messages": messages, "group": "g", "stratum": "s", "answers": ["x"]},
+    )
+    first, second = load_items(path, "refusal")
+    assert (first.group, first.stratum, first.text) == ("a", "all", "Hello?")
+    assert (second.group, second.stratum, second.text) == ("g", "s", "Hi")
+    assert second.messages == tuple(messages)
+    assert item_from_row(json.loads(json.dumps(second.to_json()))) == second
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": "x"}, "line 2: field 'id' is missing"),
+        ({"id": "b"}, "line 2: give exactly one of the fields 'text' and 'messages'"),
+        ({"id": "b", "text": "x", "messages": []}, "line 2: give exactly one"),
+        ({"id": "a", "text": "x"}, "line 2: id 'a' stands in line 1 already"),
+        ({"id": "b", "text": "  "}, "line 2: field 'text' is empty"),
+        ({"id": "b", "text": 3}, "line 2: field 'text' is 3; it must be a string"),
+        ({"id": "b", "messages": []}, "line 2: field 'messages' must be a non-empty list"),
+        ({"id": "b", "messages": ["x"]}, "line 2: each of 'messages'"),
+        ({"id": "b", "messages": [{"role": "bot", "content": "x"}]}, "role 'bot'"),
+        ({"id": "b", "messages": [{"role": "user", "content": ""}]}, "'content' is empty"),
+        ({"id": "b", "messages": [{"role": "assistant", "content": "x"}]}, "last of 'messages'"),
+        ({"id": "b", "text": "x", "answers": "7"}, "field 'answers' must be a list"),
+        ({"id": "b", "text": "x", "meta": 7}, "field 'meta' must be an object"),
+        ({"id": "b", "text": "x", "promt": "y"}, "unknown field 'promt'"),
+        ({"id": "b", "text": "x", "task": "other"}, "field 'task' is 'other'"),
+    ],
+)
+def test_faults_are_named_with_their_line(tmp_path, row: dict, message: str) -> None:
+    path = write(tmp_path / "items.jsonl", GOOD, row)
+    with pytest.raises(ValueError, match=message) as error:
+        load_items(path, "refusal")
+    assert "\n" not in str(error.value)
+
+
+def test_answers_where_the_task_needs_them(tmp_path) -> None:
+    path = write(tmp_path / "items.jsonl", GOOD)
+    with pytest.raises(ValueError, match="line 1: field 'answers' is missing"):
+        load_items(path, "difficulty", needs_answers=True)
+
+
+def test_no_file_and_no_items(tmp_path) -> None:
+    with pytest.raises(ValueError, match="no file"):
+        load_items(tmp_path / "nowhere.jsonl", "refusal")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(ValueError, match="holds no item"):
+        load_items(tmp_path / "empty.jsonl", "refusal")
+
+
+def test_first_groups_never_cuts_a_group() -> None:
+    groups = ["a", "b", "a", "c", "b", "c", "c"]
+    items = [
+        Item(str(i), "t", group, "s", ({"role": "user", "content": "x"},))
+        for i, group in enumerate(groups)
+    ]
+    assert [item.group for item in first_groups(items, 5)] == ["a", "a", "b", "b"]
+    assert len(first_groups(items, 7)) == 7
+    assert first_groups(items, 1) == []
