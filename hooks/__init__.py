@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from hooks.activations import SITES, Activations, CaptureSpec
+from hooks.capture import capture, option_logprobs
+from hooks.generation import Completion, generate
+from hooks.model import Model, load_model
 from hooks.prompts import Message, Prompt, Rendered, render
+from hooks.readout import logit_lens, spellings
+from hooks.weights import available_models
 
 __all__ = [
     "SITES",
     "Activations",
     "CaptureSpec",
+    "Completion",
     "Message",
+    "Model",
     "Prompt",
     "Rendered",
+    "available_models",
+    "capture",
+    "generate",
+    "load_model",
+    "logit_lens",
+    "option_logprobs",
     "render",
+    "spellings",
 ]

@@ -1,1 +1,54 @@
 """Ways to run a model and read its states, behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hooks.activations import CaptureSpec
+from hooks.batching import Batch
+
+if TYPE_CHECKING:
+    from hooks.model import Model
+
+# Imported when asked for, so that one broken library never stops the others.
+_BACKENDS: Mapping[str, str] = {"torch": "hooks.backends.torch"}
+
+
+@dataclass(frozen=True)
+class States:
+    """What a backend reads out of one batch: float32 tensors on the CPU.
+
+    Attributes:
+        sites: per site the states.
+        slot_logits: the next-token logits at every prompt's last token, on the model's device;
+            None unless asked for.
+    """
+
+    sites: Mapping[str, Float[Tensor, "item layer position d_model"]]
+    slot_logits: Float[Tensor, "item vocabulary"] | None = None
+
+
+class Backend(Protocol):
+    """Runs a batch and reads states at the sites, layers and positions of a resolved spec."""
+
+    def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
+        """Return the states, and the logits at the answer slot if they are wanted."""
+        ...
+
+
+def get_backend(name: str) -> Backend:
+    """Return a backend by name.
+
+    Raises:
+        ValueError: there is no such backend; lists those that there are.
+    """
+    if name not in _BACKENDS:
+        raise ValueError(f"backend: unknown backend {name!r}; choose from {', '.join(_BACKENDS)}")
+    backend: Backend = import_module(_BACKENDS[name]).BACKEND
+    return backend

@@ -1,0 +1,222 @@
+"""Batched generation, greedy or sampled, that does not depend on the size of a batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hooks.batching import Batch, padded_batch
+from hooks.capture import render_all
+from hooks.model import Model
+from hooks.prompts import Prompt, Rendered
+from hooks.weights import quiet_transformers
+
+_STAND_IN = "SELFPROBESTANDIN"
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a model wrote.
+
+    Attributes:
+        id: the prompt's id.
+        sample: which of the prompt's samples, from 0.
+        text: the text without special tokens.
+        n_tokens: number of tokens before the stop.
+        finished: whether the model stopped by itself, within the budget.
+    """
+
+    id: str
+    sample: int
+    text: str
+    n_tokens: int
+    finished: bool
+
+
+def generate(
+    model: Model,
+    prompts: Sequence[Prompt],
+    *,
+    max_new_tokens: int,
+    n_samples: int = 1,
+    temperature: float | None = None,
+    seed: int = 0,
+    batch_size: int = 32,
+    on_batch: Callable[[list[Completion]], None] | None = None,
+) -> list[Completion]:
+    """Let the model answer every prompt.
+
+    Sampling draws from the softmax at a temperature by the Gumbel-max trick, with noise seeded by
+    (seed, prompt id, sample): a completion does not depend on what else is in its batch.
+
+    Args:
+        model: from `load_model`.
+        prompts: with unique ids.
+        max_new_tokens: most tokens a completion may have.
+        n_samples: completions a prompt; more than one needs a temperature.
+        temperature: of sampling; None is greedy.
+        seed: of sampling.
+        batch_size: completions a batch.
+        on_batch: called with each batch's completions as soon as they exist.
+
+    Returns:
+        All samples of the first prompt, then of the second, and so on.
+
+    Raises:
+        ValueError: names the field, the value and the mend, before any work starts.
+    """
+    for name, count in (
+        ("max_new_tokens", max_new_tokens),
+        ("n_samples", n_samples),
+        ("batch_size", batch_size),
+    ):
+        if count < 1:
+            raise ValueError(f"{name}: {count} is not positive")
+    if temperature is not None and not temperature > 0:
+        raise ValueError(f"temperature: {temperature} is not positive; None is greedy")
+    if temperature is None and n_samples > 1:
+        raise ValueError(
+            f"n_samples: {n_samples} greedy completions would be equal; give a temperature"
+        )
+    rendered = render_all(model, prompts, max_new_tokens)
+    wanted = sorted(
+        ((prompt, sample) for prompt in rendered for sample in range(n_samples)),
+        key=lambda pair: (len(pair[0]), pair[0].token_ids, pair[0].id, pair[1]),
+    )
+    stops = stop_tokens(model)
+    found: dict[tuple[str, int], Completion] = {}
+    for start in range(0, len(wanted), batch_size):
+        pairs = wanted[start : start + batch_size]
+        completions = _generate_batch(model, pairs, max_new_tokens, stops, temperature, seed)
+        found |= {(completion.id, completion.sample): completion for completion in completions}
+        if on_batch is not None:
+            on_batch(completions)
+    return [found[prompt.id, sample] for prompt in rendered for sample in range(n_samples)]
+
+
+def stop_tokens(model: Model) -> tuple[int, ...]:
+    """Return the tokens that end an answer: EOS, and what the chat template ends a turn with."""
+    stops: set[int] = set()
+    for holder in (model.tokenizer, model.module.config, model.module.generation_config):
+        ids = getattr(holder, "eos_token_id", None)
+        if ids is not None:
+            stops.update(ids if isinstance(ids, list | tuple) else (ids,))
+    end_of_turn = _end_of_turn(model.tokenizer)
+    if end_of_turn is not None:
+        stops.add(end_of_turn)
+    return tuple(sorted(stops))
+
+
+def _end_of_turn(tokenizer: Any) -> int | None:
+    """Return the special token that the chat template puts behind an assistant's message."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _STAND_IN}]
+    after = tokenizer.apply_chat_template(turns, tokenize=False).partition(_STAND_IN)[2]
+    ids = tokenizer(after, add_special_tokens=False)["input_ids"]
+    added = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+    return int(ids[0]) if ids and ids[0] in added else None
+
+
+def _generate_batch(
+    model: Model,
+    pairs: Sequence[tuple[Rendered, int]],
+    max_new_tokens: int,
+    stops: tuple[int, ...],
+    temperature: float | None,
+    seed: int,
+) -> list[Completion]:
+    from transformers import GenerationConfig, LogitsProcessorList
+
+    batch = padded_batch([prompt for prompt, _ in pairs], model.pad_id, side="left")
+    processors = LogitsProcessorList()
+    if temperature is not None:
+        seeds = [_row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
+        processors.append(_GumbelNoise(seeds, temperature, model.device))
+    config = GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        eos_token_id=list(stops) or None,
+        pad_token_id=model.pad_id,
+    )
+    with (
+        torch.inference_mode(),
+        quiet_transformers(),
+        _only_config(model.module, config),
+        _prompts_first(model, batch),
+    ):
+        output = model.module.generate(
+            input_ids=batch.token_ids.to(model.device),
+            attention_mask=batch.attention_mask(model.dtype).to(model.device),
+            generation_config=config,
+            logits_processor=processors,
+        )
+    width = batch.token_ids.shape[1]
+    return [
+        _completion(model, prompt.id, sample, row[width:].tolist(), stops)
+        for (prompt, sample), row in zip(pairs, output.cpu(), strict=True)
+    ]
+
+
+def _completion(
+    model: Model, id: str, sample: int, tokens: list[int], stops: tuple[int, ...]
+) -> Completion:
+    n_tokens = next((i for i, token in enumerate(tokens) if token in stops), len(tokens))
+    text = model.tokenizer.decode(tokens[:n_tokens], skip_special_tokens=True)
+    return Completion(id, sample, text, n_tokens, finished=n_tokens < len(tokens))
+
+
+@contextmanager
+def _only_config(module: Any, config: Any) -> Iterator[None]:
+    """Let no value of the model's own generation config (sampling, penalties) come in."""
+    before, module.generation_config = module.generation_config, config
+    try:
+        yield
+    finally:
+        module.generation_config = before
+
+
+@contextmanager
+def _prompts_first(model: Model, batch: Batch) -> Iterator[None]:
+    """Announce the batch, whose prompts are read by the first pass alone."""
+    with model.reading(batch) as reading:
+
+        def read(*_: Any) -> None:
+            reading.prompts_read = True
+
+        handle = model.architecture.backbone.register_forward_hook(read)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+class _GumbelNoise:
+    """Logits processor whose argmax is a draw from softmax(logits / temperature).
+
+    Each row has a random stream of its own. Gumbel (1954); Maddison et al. 2014, 1411.0030.
+    """
+
+    def __init__(self, seeds: Sequence[int], temperature: float, device: torch.device) -> None:
+        self._streams = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self._temperature = temperature
+
+    def __call__(
+        self, input_ids: Int[Tensor, "row token"], scores: Float[Tensor, "row vocabulary"]
+    ) -> Float[Tensor, "row vocabulary"]:
+        exponential = torch.empty_like(scores, dtype=torch.float32)
+        for row, stream in zip(exponential, self._streams, strict=True):
+            row.exponential_(generator=stream)
+        return scores.float() / self._temperature - exponential.log()
+
+
+def _row_seed(seed: int, id: str, sample: int) -> int:
+    digest = hashlib.sha256(f"{seed} {sample} {id}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

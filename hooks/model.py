@@ -1,0 +1,251 @@
+"""A loaded model: the Hugging Face module, its tokenizer, its sizes and its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from hooks.architecture import Architecture, text_config
+from hooks.batching import Batch
+from hooks.proof import prove_architecture
+from hooks.weights import Weights, locate_weights, quiet_transformers
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_NO_LIMIT = 2**31 - 1
+
+
+@dataclass
+class Reading:
+    """A batch that goes through the model, and whether only new tokens are still to come."""
+
+    batch: Batch
+    prompts_read: bool = False
+
+
+@dataclass(eq=False)
+class Model:
+    """A decoder-only model in evaluation mode, and what is known about it.
+
+    Attributes:
+        name: what it was loaded as.
+        module: the Hugging Face causal language model.
+        tokenizer: its tokenizer, never changed.
+        architecture: its parts, and which sites were proved readable.
+        n_layers: number of decoder blocks.
+        d_model: width of the residual stream.
+        max_length: the most tokens that a prompt and its completion may have together.
+        weights_id: a hub commit, or the sha256 of local weights.
+        revision: the hub revision that was asked for.
+        current: what is being read right now, for interventions at named positions.
+        named_interventions: how many active interventions act at named positions.
+    """
+
+    name: str
+    module: Any
+    tokenizer: Any
+    architecture: Architecture
+    n_layers: int
+    d_model: int
+    max_length: int
+    weights_id: str
+    revision: str | None = None
+    current: Reading | None = field(default=None, repr=False)
+    named_interventions: int = 0
+
+    @classmethod
+    def from_module(
+        cls,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        name: str,
+        weights_id: str | None = None,
+        revision: str | None = None,
+    ) -> Model:
+        """Wrap a module that is already in memory, and put it into evaluation mode.
+
+        Without a `weights_id` the parameters are hashed.
+
+        Raises:
+            ValueError: the module is no decoder-only model.
+        """
+        module.eval()
+        config = text_config(module)
+        return cls(
+            name=name,
+            module=module,
+            tokenizer=tokenizer,
+            architecture=prove_architecture(module),
+            n_layers=int(config.num_hidden_layers),
+            d_model=int(config.hidden_size),
+            max_length=_max_length(config, tokenizer),
+            weights_id=weights_id or _parameters_sha256(module),
+            revision=revision,
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go: the device of the embedding."""
+        weight = self.module.get_input_embeddings().weight
+        assert isinstance(weight, torch.Tensor)
+        return weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the weights."""
+        dtype = self.module.dtype
+        assert isinstance(dtype, torch.dtype)
+        return dtype
+
+    @property
+    def pad_id(self) -> int:
+        """What padding is filled with; it is always masked."""
+        for token in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
+        return 0
+
+    @property
+    def fingerprint(self) -> dict[str, str | int | None]:
+        """What must be equal for two runs to have seen the same states: flat, JSON-able."""
+        config = self.module.config
+        return {
+            "name": self.name,
+            "weights": self.weights_id,
+            "revision": self.revision,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "attention": str(getattr(config, "_attn_implementation", "")),
+            "tokenizer": _tokenizer_sha256(self.tokenizer),
+            "template": _json_sha256(getattr(self.tokenizer, "chat_template", None) or ""),
+            "n_layers": self.n_layers,
+            "d_model": self.d_model,
+            "processing": "raw",
+        }
+
+    @contextmanager
+    def reading(self, batch: Batch) -> Iterator[Reading]:
+        """Make a batch known to interventions at named positions while it is being read."""
+        before, reading = self.current, Reading(batch)
+        self.current = reading
+        try:
+            yield reading
+        finally:
+            self.current = before
+
+
+def load_model(
+    name: str,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    attn_implementation: str = "sdpa",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> Model:
+    """Load a model by name and prove which of its sites can be read.
+
+    Args:
+        name: `smollm2-135m` (embedded), a hub id, a local folder, or a `.gguf` file.
+        dtype: `float32`, `bfloat16` or `float16`.
+        device: a torch device, or "auto" to spread the model by transformers' `device_map`;
+            CUDA where there is one, else the CPU, by default.
+        attn_implementation: `sdpa` or `eager`, as transformers names them.
+        revision: branch, tag or commit of a hub id.
+        trust_remote_code: whether to run code that comes with the model.
+
+    Raises:
+        ValueError: one line that names what cannot be loaded, and what is possible.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype: unknown dtype {dtype!r}; choose from {', '.join(DTYPES)}")
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    weights = locate_weights(name)
+    tokenizer, module = _from_pretrained(
+        name, weights, revision, trust_remote_code, DTYPES[dtype], device, attn_implementation
+    )
+    commit = getattr(module.config, "_commit_hash", None)
+    return Model.from_module(
+        module,
+        tokenizer,
+        name=name,
+        weights_id=weights.sha256 or commit,
+        revision=revision,
+    )
+
+
+def _from_pretrained(
+    name: str,
+    weights: Weights,
+    revision: str | None,
+    trust_remote_code: bool,
+    dtype: torch.dtype,
+    device: str,
+    attn_implementation: str,
+) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if revision is not None:
+        common["revision"] = revision
+    with quiet_transformers():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(weights.source, **common)
+            module = AutoModelForCausalLM.from_pretrained(
+                weights.source,
+                dtype=dtype,
+                attn_implementation=attn_implementation,
+                **({"device_map": "auto"} if device == "auto" else {}),
+                **common,
+            )
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+            raise ValueError(_load_failure(name, weights, error)) from error
+        if device != "auto":
+            try:
+                module.to(device)
+            except RuntimeError as error:
+                reason = str(error).partition("\n")[0]
+                raise ValueError(f"device: {device!r} cannot hold the model: {reason}") from error
+    return tokenizer, module
+
+
+def _load_failure(name: str, weights: Weights, error: Exception) -> str:
+    reason = " ".join(str(error).split())[:200]
+    if weights.is_hub_id:
+        return (
+            f"model: {name!r} is no local folder, and the hub id cannot be loaded ({reason}); "
+            "check the name and the network, or give a local folder"
+        )
+    return f"model: {name} cannot be loaded: {reason}"
+
+
+def _max_length(config: Any, tokenizer: Any) -> int:
+    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    return next((int(limit) for limit in limits if limit and limit < _NO_LIMIT), _NO_LIMIT)
+
+
+def _parameters_sha256(module: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, parameter in sorted(module.named_parameters()):
+        digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}\n".encode())
+        data = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(data.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _tokenizer_sha256(tokenizer: Any) -> str:
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    # Calls with padding or truncation leave these behind in the tokenizer.
+    definition["padding"] = definition["truncation"] = None
+    return _json_sha256([definition, tokenizer.bos_token, tokenizer.eos_token])
+
+
+def _json_sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

