@@ -49,7 +49,7 @@ class ActivationsCache:
         fingerprint: Mapping[str, Any],
         spec: CaptureSpec,
         dtype: StorageDType = "bfloat16",
-        shard_rows: int = 1024,
+        shard_rows: int = 256,
     ) -> Self:
         """Make an empty cache in the folder `path` and become its writer.
 
@@ -118,11 +118,6 @@ class ActivationsCache:
                 state = "is missing" if size is None else f"has {size} of {shard.bytes} bytes"
                 raise ValueError(f"shard {file} {state}; {_RESTORE}")
         return cls(Writer(folder, manifest))
-
-    @staticmethod
-    def exists(path: str | Path) -> bool:
-        """Whether the folder `path` holds a cache that `open` may take."""
-        return (Path(path) / FILE_NAME).is_file()
 
     @property
     def path(self) -> Path:

@@ -28,7 +28,8 @@ def encode(values: Float32[Tensor, "*shape"], dtype: StorageDType) -> Shaped[np.
 def decode(stored: Shaped[np.ndarray, "*shape"]) -> Float32[np.ndarray, "*shape"]:
     """The float32 values of stored bits; exact, since bfloat16 is the upper half of a float32."""
     if stored.dtype == np.uint16:
-        return (stored.astype(np.uint32) << 16).view(np.float32)
+        upper_halves: Shaped[np.ndarray, "*shape"] = np.left_shift(stored, 16, dtype=np.uint32)
+        return upper_halves.view(np.float32)
     return stored.astype(np.float32, copy=False)
 
 

@@ -2,7 +2,7 @@
 
 `manifest.json` is the truth about a cache: a shard that it does not list does not belong to it.
 
-    {"schema": 1, "fingerprint": {...}, "dtype": "bfloat16", "shard_rows": 1024,
+    {"schema": 1, "fingerprint": {...}, "dtype": "bfloat16", "shard_rows": 256,
      "spec": {"sites": [...], "layers": [...] or "all", "positions": [...]},
      "d_model": 576, "options": [...],                     null until the first shard
      "shards": [{"file": "shard-000000.h5", "bytes": 123, "sha256": "...", "ids": [...]}, ...]}

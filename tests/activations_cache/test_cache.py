@@ -260,7 +260,9 @@ def test_another_fingerprint_is_refused_naming_the_fields(tmp_path: Path) -> Non
 def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no activations cache at"):
         ActivationsCache.open(tmp_path / "absent")
+    assert not ActivationsCache.exists(tmp_path / "cache")
     create(tmp_path / "cache").close()
+    assert ActivationsCache.exists(tmp_path / "cache")
     with pytest.raises(ValueError, match="holds a cache already"):
         create(tmp_path / "cache")
     (tmp_path / "notes.txt").write_text("mine")

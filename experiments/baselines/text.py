@@ -1,0 +1,134 @@
+"""Features of the text alone, in families that are each fitted and scored exactly like a probe.
+
+A family is fitted on training rows only and gives features of *all* rows, so that a vocabulary, an
+inverse document frequency or an outcome rate never sees a held-out row. What does not depend on the
+training rows is computed once: a family is called anew for every training set of a nested
+cross-validation.
+
+Nothing is predicted here, and a family alone bounds nothing: what the text says is the nested stack
+of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from experiments.baselines.embedding import sentence_embeddings
+
+Family = Callable[[Int[np.ndarray, "train"]], Float[np.ndarray, "item feature"] | sparse.csr_array]
+"""From the indices of the training rows to the features of all rows; sparse for the TF-IDF
+families."""
+
+
+def text_families(
+    texts: Sequence[str], strata: Sequence[str], types: Sequence[str], y: ArrayLike
+) -> dict[str, Family]:
+    """Every family by name: stratum, type, length, tfidf_words, tfidf_characters, embedding.
+
+    Args:
+        texts: what a person would read of each item, `[item]`.
+        strata: topic or label of each item.
+        types: surface type of each item: its template's type, or its `opening_words`.
+        y: outcome of each item, 0 or 1 (or a rate); read on training rows only.
+
+    Raises ValueError where lengths differ, ImportError where the sentence encoder is not installed.
+    """
+    for name, values in (("strata", strata), ("types", types), ("y", np.asarray(y))):
+        if len(values) != len(texts):
+            raise ValueError(
+                f"{name}: {len(values)} values for {len(texts)} texts; give one a text"
+            )
+    return {
+        "stratum": stratum_rates(strata, y),
+        "type": type_rates(types, y),
+        "length": _constant(length_features(texts)),
+        "tfidf_words": tfidf_words(texts),
+        "tfidf_characters": tfidf_characters(texts),
+        "embedding": _constant(sentence_embeddings(texts)),
+    }
+
+
+def stratum_rates(strata: Sequence[str], y: ArrayLike) -> Family:
+    """Mean outcome of each item's stratum over the training rows, dense `[item, 1]`.
+
+    A stratum without training rows gets the mean of all training rows.
+    """
+    _, codes = np.unique(np.asarray(strata), return_inverse=True)
+    outcome = np.asarray(y, dtype=np.float64)
+    n_strata = int(codes.max(initial=-1)) + 1
+
+    def features(train: Int[np.ndarray, "train"]) -> Float[np.ndarray, "item 1"]:
+        count = np.bincount(codes[train], minlength=n_strata)
+        total = np.bincount(codes[train], weights=outcome[train], minlength=n_strata)
+        rates = np.where(count > 0, total / np.maximum(count, 1), outcome[train].mean())
+        return rates[codes][:, None]
+
+    return features
+
+
+def type_rates(types: Sequence[str], y: ArrayLike) -> Family:
+    """Mean outcome of each item's surface type over the training rows, as `stratum_rates`."""
+    return stratum_rates(types, y)
+
+
+def opening_words(texts: Sequence[str], n_words: int = 2) -> list[str]:
+    """The first words of each text in lower case: its surface type where no template is known."""
+    return [" ".join(text.lower().split()[:n_words]) for text in texts]
+
+
+def length_features(texts: Sequence[str]) -> Float[np.ndarray, "item 4"]:
+    """Characters, words, and the logarithm of one more than each."""
+    counts = np.array([[len(text), len(text.split())] for text in texts], dtype=np.float64)
+    return np.hstack([counts, np.log1p(counts)])
+
+
+def tfidf_words(texts: Sequence[str]) -> Family:
+    """TF-IDF of words and pairs of words, sparse.
+
+    Words of one letter count, unlike in scikit-learn's default: an operand may be a single digit.
+    """
+    return _tfidf(texts, analyzer="word", ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
+
+
+def tfidf_characters(texts: Sequence[str]) -> Family:
+    """TF-IDF of 2 to 5 characters within words and their edges, sparse."""
+    return _tfidf(texts, analyzer="char_wb", ngram_range=(2, 5))
+
+
+def _tfidf(texts: Sequence[str], **options: object) -> Family:
+    """What `TfidfVectorizer(sublinear_tf=True, **options)` gives when fitted on the training rows.
+
+    Its columns, order and values; without terms, one column of zeros instead of an error.
+    """
+    analyze = TfidfVectorizer(**options).build_analyzer()
+    counter = DictVectorizer(dtype=np.float64, sort=True)
+    weights = sparse.csr_array(counter.fit_transform([Counter(analyze(text)) for text in texts]))
+    weights.data = 1 + np.log(weights.data)
+
+    def features(train: Int[np.ndarray, "train"]) -> sparse.csr_array:
+        document_frequency = np.bincount(weights[train].indices, minlength=weights.shape[1])
+        seen = np.flatnonzero(document_frequency)
+        if len(seen) == 0:
+            return sparse.csr_array((len(texts), 1))
+        kept = weights[:, seen]
+        idf = 1 + np.log((1 + len(train)) / (1 + document_frequency[seen]))
+        kept.data *= idf[kept.indices]
+        norms = np.sqrt(np.add.reduceat(np.append(kept.data**2, 0.0), kept.indptr[:-1]))
+        norms[np.diff(kept.indptr) == 0] = 1.0
+        kept.data /= np.repeat(norms, np.diff(kept.indptr))
+        return kept
+
+    return features
+
+
+def _constant(features: Float[np.ndarray, "item feature"]) -> Family:
+    """A family whose features need no fitting."""
+    return lambda train: features
