@@ -5,6 +5,7 @@ from __future__ import annotations
 from hooks.activations import SITES, Activations, CaptureSpec
 from hooks.capture import capture, option_logprobs
 from hooks.generation import Completion, generate
+from hooks.intervention import Ablate, Patch, Steer, intervene
 from hooks.model import Model, load_model
 from hooks.prompts import Message, Prompt, Rendered, render
 from hooks.readout import logit_lens, spellings
@@ -12,16 +13,20 @@ from hooks.weights import available_models
 
 __all__ = [
     "SITES",
+    "Ablate",
     "Activations",
     "CaptureSpec",
     "Completion",
     "Message",
     "Model",
+    "Patch",
     "Prompt",
     "Rendered",
+    "Steer",
     "available_models",
     "capture",
     "generate",
+    "intervene",
     "load_model",
     "logit_lens",
     "option_logprobs",

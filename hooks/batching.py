@@ -68,9 +68,10 @@ class Batch:
             :, None
         ]
 
-    def flat_slots(self, prompt: int, position: str) -> list[int]:
-        """Return where a prompt's position lies in the batch flattened to `[row * slot]`."""
-        start, end = token_range(self.prompts[prompt], position)
+    def flat_slots(self, prompt: int, position: str | None) -> list[int]:
+        """Return where a prompt's position (None: all of it) lies in the flattened batch."""
+        rendered = self.prompts[prompt]
+        start, end = (0, len(rendered)) if position is None else token_range(rendered, position)
         row_start = self.rows[prompt] * self.token_ids.shape[1]
         return [row_start + slot for slot in self.slots[prompt][start:end]]
 
@@ -151,7 +152,9 @@ def shared_batch(rows: Sequence[Sequence[Rendered]], pad_id: int) -> Batch:
     row_of: list[int] = []
     slots: list[Sequence[int]] = []
     for row, prompts in enumerate(rows):
-        used, before, path = 0, (), ()  # type: int, tuple[int, ...], tuple[int, ...]
+        used = 0
+        before: tuple[int, ...] = ()
+        path: tuple[int, ...] = ()
         for prompt in prompts:
             shared = common_prefix(before, prompt.token_ids)
             own = slice(used, used + len(prompt) - shared)
@@ -184,7 +187,8 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
 
 def shared_length(prompts: Iterable[Rendered]) -> int:
     """Return how many slots sorted prompts take in one row that shares prefixes."""
-    total, before = 0, ()  # type: int, tuple[int, ...]
+    total = 0
+    before: tuple[int, ...] = ()
     for prompt in prompts:
         total += len(prompt) - common_prefix(before, prompt.token_ids)
         before = prompt.token_ids

@@ -122,7 +122,7 @@ def render_all(model: Model, prompts: Sequence[Prompt], n_new_tokens: int = 0) -
 
 def may_share(model: Model) -> bool:
     """Tell whether prompts may share prefixes: proved exact, and no prompt is treated apart."""
-    return not model.architecture.sharing_problem and not model.named_interventions
+    return not model.architecture.sharing_problem and not model.n_apart
 
 
 def _run(

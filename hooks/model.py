@@ -44,7 +44,7 @@ class Model:
         weights_id: a hub commit, or the sha256 of local weights.
         revision: the hub revision that was asked for.
         current: what is being read right now, for interventions at named positions.
-        named_interventions: how many active interventions act at named positions.
+        n_apart: how many active interventions treat the prompts of a batch apart.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Model:
     weights_id: str
     revision: str | None = None
     current: Reading | None = field(default=None, repr=False)
-    named_interventions: int = 0
+    n_apart: int = 0
 
     @classmethod
     def from_module(
