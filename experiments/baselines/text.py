@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from experiments.baselines.embedding import sentence_embeddings
 
@@ -121,10 +122,7 @@ def _tfidf(texts: Sequence[str], **options: object) -> Family:
         kept = weights[:, seen]
         idf = 1 + np.log((1 + len(train)) / (1 + document_frequency[seen]))
         kept.data *= idf[kept.indices]
-        norms = np.sqrt(np.add.reduceat(np.append(kept.data**2, 0.0), kept.indptr[:-1]))
-        norms[np.diff(kept.indptr) == 0] = 1.0
-        kept.data /= np.repeat(norms, np.diff(kept.indptr))
-        return kept
+        return sparse.csr_array(normalize(kept, norm="l2", copy=False))
 
     return features
 
