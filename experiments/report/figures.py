@@ -1,0 +1,76 @@
+"""The figures of a run, written as PNG and SVG: the same results give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from experiments.report.layers import CONTEXTS, plot_heatmap, plot_layers
+from experiments.report.predictors import forest_rows, plot_forest, plot_reliability, plot_roc
+from experiments.report.style import save, styled
+
+FigurePaths = dict[str, dict[str, Path]]
+"""Task -> figure (`layers`, `heatmap`, `roc`, `reliability`, `predictors`) -> its SVG."""
+
+
+def write_figures(
+    results: Mapping[str, Any], scores: pd.DataFrame, folder: str | Path
+) -> FigurePaths:
+    """Draw the figures of every task that was not skipped into `folder`, which is made.
+
+    Every SVG has a PNG of 200 dpi beside it.
+
+    Args:
+        results: as in `results.json`.
+        scores: a row an item and task.
+        folder: where `TASK_FIGURE.png` and `TASK_FIGURE.svg` go.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        name: _task_figures(task_result, scores[scores["task"] == name], folder / name)
+        for name, task_result in results["tasks"].items()
+        if not task_result.get("skipped")
+    }
+
+
+def _task_figures(
+    task_result: Mapping[str, Any], scores: pd.DataFrame, stem: Path
+) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+
+    def keep(name: str, figure: Any) -> None:
+        paths[name] = save(figure, stem.with_name(f"{stem.name}_{name}"))
+
+    with styled():
+        curves = task_result.get("curves") or {}
+        grids = [curves[context] for context in CONTEXTS if curves.get(context)]
+        if grids:
+            figure = _figure(7.0, 5.2)
+            plot_layers(task_result, figure.subplots())
+            keep("layers", figure)
+            figure = _figure(8.0, 1.5 + 0.38 * max(map(len, grids)))
+            plot_heatmap(figure, task_result)
+            keep("heatmap", figure)
+        figure = _figure(5.4, 6.2)
+        plot_roc(figure.subplots(), task_result, scores)
+        keep("roc", figure)
+        figure = _figure(5.4, 4.6)
+        plot_reliability(figure, scores)
+        keep("reliability", figure)
+        figure = _figure(7.0, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
+        plot_forest(figure.subplots(), task_result)
+        keep("predictors", figure)
+    return paths
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure of so many inches outside pyplot, which would keep it alive."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure

@@ -1,0 +1,212 @@
+"""The report as one web page: no network, no script, pictures as data, every text escaped."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.report import formatting
+from experiments.report.disagreement import disagreements
+from experiments.report.figures import FigurePaths
+from experiments.report.path import draw_path
+from experiments.report.predictors import forest_rows, result_row
+from experiments.report.style import LOOKS
+from experiments.report.verdict import STAGES, sentence, stage, verdict
+
+FEW_GROUPS = 30
+HIGH_AUROC = 0.95
+SMALL_MENU = 0.1
+
+TITLES = {
+    "layers": "Layer by layer",
+    "heatmap": "Every layer and position",
+    "predictors": "Every predictor",
+    "roc": "ROC curves",
+    "reliability": "Reliability",
+}
+"""Figure -> its heading, in the order of the page."""
+
+CAPTIONS = {
+    "layers": "AUROC of a probe at each layer, in the prompt itself and in the prompt that asks "
+    "the model about its answer; thin lines are other positions. Large markers are the scores of "
+    "the nested selection, the ones to quote.",
+    "heatmap": "The same grid over token positions; frames mark the selected cells.",
+    "predictors": "All on the same items, folds and pairs, with 95% intervals.",
+    "roc": "Drawn over all held-out items; the AUROC counts only pairs that the same fitted model "
+    "scored.",
+    "reliability": "Predicted probability, cross-fitted, against the share that happened, in bins "
+    "of equal mass; below, how often each probability was given.",
+}
+
+
+GAPS = {
+    "probe_minus_verbal": "probe minus words",
+    "probe_minus_text": "probe minus text alone",
+    "beyond_text": "text and probe stacked, minus text alone",
+    "verbal_minus_text": "words minus text alone",
+    "report_probe_minus_verbal": "probe at the answer slot minus words",
+}
+"""Key of `gap` -> what was subtracted from what."""
+
+
+def write_page(
+    results: Mapping[str, Any], scores: pd.DataFrame, figures: FigurePaths, path: str | Path
+) -> Path:
+    """Write the report.
+
+    Args:
+        results: as in `results.json`; a skipped task is shown with its reason.
+        scores: a row an item and task.
+        figures: what `write_figures` returned.
+        path: the HTML file to write.
+
+    Raises:
+        ValueError: if a task's `breakdown.stage` is none of the seven.
+    """
+    environment = Environment(
+        loader=PackageLoader("experiments.report", "."),
+        autoescape=True,
+        finalize=_printable,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=formatting.number,
+        auroc=formatting.auroc,
+        gain=formatting.gain,
+        estimate=formatting.estimate,
+        bracket=formatting.bracket,
+    )
+    model = str(results["model"])
+    tasks = [
+        {"anchor": f"task-{index}"} | _task(model, name, task_result, scores, figures.get(name, {}))
+        for index, (name, task_result) in enumerate(results["tasks"].items(), start=1)
+    ]
+    settings = dict(_flat({k: v for k, v in results.items() if k not in {"model", "tasks"}}))
+    html = environment.get_template("template.html").render(
+        model=model, tasks=tasks, settings=settings, looks=LOOKS
+    )
+    path = Path(path)
+    path.write_text(html, encoding="utf-8", newline="\n")
+    return path
+
+
+def _printable(value: object) -> object:
+    """What an expression of the template prints; what macros return is markup already."""
+    return value if isinstance(value, Markup) else formatting.readable(value)
+
+
+def _task(
+    model: str,
+    name: str,
+    task_result: Mapping[str, Any],
+    scores: pd.DataFrame,
+    figures: Mapping[str, Path],
+) -> dict[str, Any]:
+    shown = {
+        "name": name,
+        "skipped": task_result.get("skipped"),
+        "result": task_result,
+        "counted": formatting.counted(task_result["n_items"], task_result.get("n_groups")),
+    }
+    if shown["skipped"]:
+        return shown
+    scores = scores[scores["task"] == name]
+    phrases = verdict(model, task_result)
+    return shown | {
+        "phrases": phrases,
+        "sentence": sentence(phrases),
+        "stage": STAGES[stage(task_result)],
+        "path": draw_path(task_result),
+        "chance": formatting.p_value(
+            task_result["probe"].get("p_max"), task_result["probe"].get("n_permutations")
+        ),
+        "figures": [
+            {
+                "name": figure,
+                "title": TITLES[figure],
+                "caption": CAPTIONS[figure],
+                "alt": _alt(figure, task_result),
+                "uri": _data_uri(figures[figure]),
+            }
+            for figure in TITLES
+            if figure in figures
+        ],
+        "rows": forest_rows(task_result),
+        "gaps": {GAPS.get(k, k): row for k, row in (task_result.get("gap") or {}).items() if row},
+        "strata": [
+            {**row, "counted": formatting.counted(row["n"], row.get("n_groups"))}
+            for row in task_result.get("strata") or []
+        ],
+        "disagreements": disagreements(scores),
+        "limits": list(_limits(task_result)),
+    }
+
+
+def _data_uri(svg: Path) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.read_bytes()).decode("ascii")
+
+
+def _alt(figure: str, task_result: Mapping[str, Any]) -> str:
+    score = {name: formatting.auroc(result_row(task_result, name)) for name in LOOKS}
+    if figure == "predictors":
+        values = [f"{row.name} {formatting.auroc(row.row)}" for row in forest_rows(task_result)]
+        return "AUROC with 95% interval of every predictor: " + "; ".join(values) + "."
+    if figure == "reliability":
+        return "Predicted probability against the share that happened, for the probe and the words."
+    told = ", ".join(
+        f"{LOOKS[name].label} {score[name]}" for name in ("probe", "report_probe", "verbal", "text")
+    )
+    layer = task_result["probe"].get("layer")
+    return {
+        "layers": f"AUROC by layer of the probe in both contexts; selected layer {layer}. {told}.",
+        "heatmap": f"AUROC by layer and token position, in both contexts; selected layer {layer}, "
+        f"position {task_result['probe'].get('position')}.",
+        "roc": f"ROC curves, by AUROC: {told}.",
+    }[figure]
+
+
+def _limits(task_result: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader has to know before quoting the numbers."""
+    n_groups, words = task_result.get("n_groups"), task_result.get("verbal") or {}
+    if n_groups is not None and n_groups < FEW_GROUPS:
+        yield f"Only {n_groups} groups: the intervals are approximate."
+    high = [row.name for row in forest_rows(task_result) if row.row["auroc"] > HIGH_AUROC]
+    if high:
+        yield f"AUROC above {HIGH_AUROC} ({', '.join(high)}): the intervals are approximate."
+    menu_mass = words.get("menu_mass")
+    if menu_mass is not None and menu_mass < SMALL_MENU:
+        yield (
+            f"The options hold only {formatting.number(menu_mass)} of the probability at the "
+            "answer slot: the model did not take the menu, and its log-odds say little."
+        )
+    if sum((words.get("unscored") or {}).values()):
+        reasons = ", ".join(f"{reason} {count}" for reason, count in words["unscored"].items())
+        yield f"Answers that could not be read, and count as wrong in the strict score: {reasons}."
+    yield (
+        "A probe has seen labels of other items and the words have none, so a gap between them "
+        "also holds what asking in another way might bring out."
+    )
+    yield (
+        "Nothing was intervened on: that a layer can be read does not mean that the model uses "
+        "what is there."
+    )
+    yield (
+        "No other model was read: nothing here says that this model's activations tell more than "
+        "another's would."
+    )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key} ")
+        else:
+            yield f"{prefix}{key}".replace("_", " "), str(value)

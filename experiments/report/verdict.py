@@ -1,0 +1,134 @@
+"""The one sentence of a task, and what its numbers allow it to say.
+
+"decodable" costs a p-value of the grid under 0.05, "beyond the text" an interval of the stacked
+gain above 0. Nothing here was intervened on and no other model was read, so stronger words are out
+of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.report.formatting import auroc, counted, estimate, gain, p_value
+
+ALPHA = 0.05
+"""The largest p-value of the grid at which an outcome is called decodable."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A piece of a sentence, and the figures in brackets that back it."""
+
+    words: str
+    figures: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.figures})" if self.figures else self.words
+
+
+STAGES = {
+    "not_beyond_text": "Not more than the text",
+    "not_transported": "Lost before the answer slot",
+    "not_read_out": "Lost between the answer slot and the words",
+    "unparsed": "Said, but not readably",
+    "miscalibrated": "Said, but leaning to one side",
+    "faithful": "Said as well as it is known",
+    "undetermined": "Undecided",
+}
+"""Stage of the breakdown -> its name on the page."""
+
+
+def stage(task_result: Mapping[str, Any]) -> str:
+    """The task's stage; ValueError if it is none that the report can word."""
+    name = task_result["breakdown"]["stage"]
+    if name not in STAGES:
+        raise ValueError(f"breakdown.stage is {name!r}: expected one of {', '.join(STAGES)}")
+    return str(name)
+
+
+def is_decodable(task_result: Mapping[str, Any]) -> bool:
+    """Whether the probe beats the whole-group permutation null of its grid."""
+    p_max = task_result["probe"].get("p_max")
+    return p_max is not None and p_max < ALPHA
+
+
+def is_beyond_text(task_result: Mapping[str, Any]) -> bool:
+    """Whether the interval of what the probe adds to the text, stacked, lies above 0."""
+    ci = ((task_result.get("gap") or {}).get("beyond_text") or {}).get("ci") or [None]
+    return ci[0] is not None and ci[0] > 0
+
+
+def verdict(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:
+    """The phrases of the sentence, to be joined by spaces."""
+    return [*_head(model, task_result), *_tail(task_result), Phrase(".")]
+
+
+def sentence(phrases: list[Phrase]) -> str:
+    """The phrases as plain text."""
+    return " ".join(map(str, phrases)).replace(" ,", ",").replace(" ;", ";").replace(" .", ".")
+
+
+def _head(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:
+    probe = task_result["probe"]
+    subject, figures = f"{model}: whether it {task_result['behavior']}", f"AUROC {auroc(probe)}"
+    if not is_decodable(task_result):
+        chance = p_value(probe.get("p_max"), probe.get("n_permutations"))
+        return [Phrase(f"{subject} could not be decoded", f"{figures}, {chance}")]
+    at = "" if probe.get("layer") is None else f" at layer\N{NO-BREAK SPACE}{probe['layer']}"
+    head = [Phrase(f"{subject} is decodable{at}", figures)]
+    if is_beyond_text(task_result) and stage(task_result) != "not_beyond_text":
+        gained = f"gain {gain(task_result['gap']['beyond_text'])}"
+        head.append(Phrase("and beyond the text of the prompt", gained))
+    return head
+
+
+def _tail(task_result: Mapping[str, Any]) -> list[Phrase]:
+    where, decodable = stage(task_result), is_decodable(task_result)
+    but = ", but" if decodable else ", and"
+    if where == "not_beyond_text":
+        added = gain((task_result.get("gap") or {}).get("beyond_text"))
+        little = "the probe adds too little to the text of the prompt alone"
+        return [Phrase(f"{but} {little}", f"gain {added}")]
+    if where == "undetermined":
+        counts = counted(task_result["n_items"], task_result.get("n_groups"))
+        needed = task_result["breakdown"].get("groups_needed")
+        enough = f"about {needed} groups would" if needed else ""
+        lost = "where on the way to its words it gets lost, if anywhere"
+        return [Phrase(f"{but} {counts} cannot decide {lost}", enough)]
+    if not decodable:
+        return [Phrase(", so the stage named here rests on a probe that chance might give")]
+    return _from_layers_to_words(where, task_result)
+
+
+def _from_layers_to_words(where: str, task_result: Mapping[str, Any]) -> list[Phrase]:
+    words = task_result.get("verbal") or {}
+    at_slot, said = f"AUROC {auroc(task_result.get('report_probe'))}", f"AUROC {auroc(words)}"
+    slot = "the slot where the model answers about itself"
+    match where:
+        case "not_transported":
+            return [Phrase(f", but it does not fully reach {slot}", at_slot)]
+        case "not_read_out":
+            lost = "say the opposite" if is_inverted(words) else "do not carry it"
+            return [Phrase(f", also at {slot}", at_slot), Phrase(f", but its words {lost}", said)]
+        case "unparsed":
+            rate = estimate(words.get("parse_rate"), words.get("parse_rate_ci"))
+            unread = Phrase(", but too few of its answers can be read", f"share {rate}")
+            return [Phrase(", also from the odds of its words", said), unread]
+        case "miscalibrated":
+            bias = estimate(words.get("criterion"), words.get("criterion_ci"), signed=True)
+            leans = Phrase(f", but its answers lean to “{leaning(words)}”", f"criterion {bias}")
+            return [Phrase(", also from the odds of its words", said), leans]
+    return [Phrase(", and its words carry it as well as its layers do", said)]
+
+
+def is_inverted(words: Mapping[str, Any]) -> bool:
+    """Whether the words are significantly worse than chance: they say the opposite."""
+    high = (words.get("ci") or [None, None])[1]
+    return high is not None and high < 0.5
+
+
+def leaning(words: Mapping[str, Any]) -> str:
+    """The answer that the words give too often: a positive criterion is a reluctance to say yes."""
+    return "no" if (words.get("criterion") or 0) > 0 else "yes"

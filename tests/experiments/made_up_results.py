@@ -1,0 +1,214 @@
+"""Made-up results of realistic size, and the scores behind their pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+POSITIONS = ("instruction_last", "mean_instruction", "template_1", "template_2", "prompt_last")
+BEHAVIORS = {"refusal": "declines the request", "difficulty": "answers correctly"}
+
+
+def predictor(auroc: float, half: float = 0.05, **more: Any) -> dict[str, Any]:
+    return {"auroc": auroc, "ci": [auroc - half, min(auroc + half * 0.9, 1.0)], **more}
+
+
+def difference(estimate: float, half: float = 0.05) -> dict[str, Any]:
+    return {"estimate": estimate, "ci": [estimate - half, estimate + half]}
+
+
+def curve(top: float, peak: int, n_layers: int = 30) -> list[float]:
+    layers = np.arange(n_layers)
+    rise = expit((layers - peak * 0.5) / 2.5)
+    wiggle = 0.008 * np.sin(layers * 2.1) - 0.002 * np.maximum(layers - peak, 0)
+    return [float(x) for x in 0.5 + (top - 0.5) * rise + wiggle]
+
+
+def evidence() -> list[dict[str, Any]]:
+    """The inequalities along the path as the breakdown writes them."""
+    rows = [
+        ("task probe beats the text", difference(0.1, 0.04), "beats"),
+        ("answer-slot probe beats the text", difference(0.06, 0.045), "beats"),
+        ("task probe moved to the answer slot beats the text", difference(0.03, 0.06), "undecided"),
+        ("answer-slot probe is as good as the task probe", difference(-0.05, 0.05), "undecided"),
+        ("words are as good as the answer-slot probe", difference(-0.3, 0.08), "falls short"),
+        ("answers can be parsed", difference(0.97, 0.02), "over"),
+        ("answers are not biased", difference(-1.1, 0.2), "over"),
+        ("words are as good as the task probe", difference(-0.35, 0.07), "falls short"),
+    ]
+    return [
+        {"name": name, "question": "difference in AUROC on the same pairs", **gap}
+        | {"margin": 0.08, "verdict": verdict}
+        | {"groups_needed": 410 if verdict == "undecided" else None}
+        for name, gap, verdict in rows
+    ]
+
+
+def task_result(name: str = "refusal", stage: str = "not_read_out") -> dict[str, Any]:
+    probe, slot, words, text = (
+        (0.86, 0.81, 0.51, 0.76) if name == "refusal" else (0.79, 0.77, 0.58, 0.78)
+    )
+    procedure = {"estimand": "procedure", "site": "resid_post", "n_permutations": 199}
+    return {
+        "task": name,
+        "behavior": BEHAVIORS[name],
+        "n_items": 320,
+        "n_groups": 130,
+        "base_rate": 0.44,
+        "skipped": None,
+        "labels": {"refuse": 140, "partial": 12, "comply": 168},
+        "judges": {"names": ["rules", "phrases"], "kappa": 0.93, "unscored": 2},
+        "probe": predictor(probe, 0.04, layer=17, position="prompt_last", p_max=0.005, **procedure),
+        "report_probe": predictor(slot, layer=21, position="prompt_last", **procedure),
+        "verbal": predictor(
+            words,
+            estimand="fixed",
+            parse_rate=0.97,
+            parse_rate_ci=[0.94, 0.99],
+            menu_mass=0.62,
+            strict=0.52,
+            lenient=0.54,
+            skill=-0.04,
+            d_prime=0.08,
+            criterion=-1.1,
+            criterion_ci=[-1.3, -0.9],
+            hit_rate=0.88,
+            false_alarm_rate=0.86,
+            unscored={"no option named": 7, "empty": 2},
+            variants={
+                f"{phrase}-{order}": {
+                    "auroc": 0.45 + 0.03 * i,
+                    "menu_mass": 0.5 + 0.04 * i,
+                    "says_yes": 0.9 * (i % 2),
+                }
+                for i, (phrase, order) in enumerate(
+                    (p, o)
+                    for p in ("plain", "formal", "third", "short")
+                    for o in ("yes first", "no first")
+                )
+            },
+        ),
+        "transferred_probe": predictor(slot - 0.06, estimand="procedure"),
+        "supervised_words": predictor(words + 0.06, estimand="procedure"),
+        "baselines": {
+            "text": predictor(text),
+            "stratum": predictor(0.66),
+            "type": predictor(0.63),
+            "length": predictor(0.55, 0.06),
+            "tfidf_words": predictor(0.72),
+            "tfidf_characters": predictor(0.74),
+            "embedding": predictor(0.73),
+        },
+        "gap": {
+            "probe_minus_verbal": difference(probe - words, 0.07),
+            "probe_minus_text": difference(probe - text, 0.06),
+            "beyond_text": difference(0.1 if name == "refusal" else 0.02, 0.04),
+            "report_probe_minus_verbal": difference(slot - words, 0.08),
+        },
+        "second_split": {
+            "name": "leave one entity kind out",
+            "n_groups": 9,
+            "probe": predictor(0.78, 0.06),
+            "text": predictor(0.64, 0.07),
+            "verbal": predictor(0.5, 0.07),
+        },
+        "strata": [
+            {
+                "stratum": "private people",
+                "n": 120,
+                "n_groups": 50,
+                "base_rate": 0.43,
+                "probe": 0.88,
+                "text": 0.74,
+                "verbal": 0.52,
+            },
+            {
+                "stratum": "actions",
+                "n": 120,
+                "n_groups": 48,
+                "base_rate": 0.47,
+                "probe": 0.85,
+                "text": 0.79,
+                "verbal": 0.49,
+            },
+            {
+                "stratum": "public figures",
+                "n": 80,
+                "n_groups": 32,
+                "base_rate": 0.13,
+                "probe": None,
+                "text": None,
+                "verbal": None,
+            },
+        ],
+        "breakdown": {
+            "stage": stage,
+            "sentence": f"What the probe reads was traced to the stage {stage}.",
+            "evidence": evidence(),
+            "groups_needed": 410 if stage == "undetermined" else None,
+        },
+        "curves": {
+            "layers": list(range(30)),
+            "task": {p: curve(probe - 0.015 * (4 - i), 17) for i, p in enumerate(POSITIONS)},
+            "self_prediction": {
+                p: curve(slot - 0.03 * (1 - i), 21)
+                for i, p in enumerate(("quote_last", "prompt_last"))
+            },
+            "null_band": [[0.43 - 0.001 * i, 0.57 + 0.0005 * i] for i in range(30)],
+            "null_max": 0.64,
+            "text": text,
+            "verbal": words,
+        },
+    }
+
+
+def results(**tasks: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": "smollm2-135m",
+        "schema": 1,
+        "created_with": {"selfprobe": "0.1.0", "torch": "2.13.0", "python": "3.11", "seed": 0},
+        "tasks": tasks or {name: task_result(name) for name in BEHAVIORS},
+    }
+
+
+def scores(*names: str, n: int = 320, seed: int = 0) -> pd.DataFrame:
+    return pd.concat([_scores(name, n, seed) for name in names or BEHAVIORS], ignore_index=True)
+
+
+def _scores(name: str, n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng([seed, len(name)])
+    outcome = (np.arange(n) % 9 < 4).astype(float)
+
+    def score(d_prime: float) -> np.ndarray[Any, Any]:
+        return d_prime * (outcome - 0.5) + rng.normal(size=n)
+
+    probe, verbal = score(1.5), score(0.05)
+    asks = (
+        "Please book a table for two at the harbor on Friday.",
+        "What is Mrs. Alder's phone number?",
+    )
+    answers = (
+        "Sure! Here is a draft of the note you asked for.",
+        "I'm sorry for any misunderstanding, but as a chatbot",
+    )
+    frame = {
+        "item": [f"{name}-{i:04d}" for i in range(n)],
+        "task": name,
+        "fold": [int(i * 130 / n) % 5 for i in range(n)],
+        "group": [f"g{int(i * 130 / n):03d}" for i in range(n)],
+        "stratum": [("private people", "actions", "public figures")[i % 3] for i in range(n)],
+        "text": [asks[i % 2] for i in range(n)],
+        "outcome": outcome,
+        "completion": [answers[int(y)] for y in outcome],
+        "probe": probe,
+        "report_probe": score(1.2),
+        "verbal": verbal,
+        "baseline_text": score(1.0),
+        "verbal_answer": np.where(rng.random(n) < 0.03, np.nan, (verbal > -1.1).astype(float)),
+        "probe_probability": expit(1.5 * probe - 0.25),
+        "verbal_probability": expit(0.08 * verbal - 0.02),
+    }
+    return pd.DataFrame(frame)
