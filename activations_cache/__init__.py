@@ -1,5 +1,4 @@
-"""Activations on disk: HDF5 shards beside a manifest, written so that a killed process loses
-nothing whole.
+"""Activations on disk: HDF5 shards under a manifest, safe against a killed writer.
 
 The format is described in `activations_cache.shard` and `activations_cache.manifest`. Labels never
 live here: they are kept beside a cache, keyed by item id.

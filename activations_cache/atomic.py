@@ -11,8 +11,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def replace_file(path: Path, data: Buffer) -> None:
-    """Write `data` to `path`: aside first, then flushed, fsynced and renamed, and the folder
-    fsynced.
+    """Write `data` aside, flush, fsync, rename it to `path`, and fsync the folder.
 
     Raises OSError where the disk is full or read-only; `path` is then as it was and nothing is left
     aside.

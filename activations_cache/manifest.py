@@ -36,8 +36,7 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cache holds; a new one is made for every change, and `save` puts it in the old one's
-    place.
+    """What a cache holds; a change makes a new one, and `save` puts it in the old one's place.
 
     `spec.layers`, `d_model` and `options` are settled by the first activations that are appended.
     """

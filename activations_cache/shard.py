@@ -1,5 +1,4 @@
-"""A shard: one HDF5 file that holds the rows of whole batches and is never changed after it is
-written.
+"""A shard: one HDF5 file with the rows of whole batches, never changed once it is written.
 
     /ids                 [item]                             UTF-8 strings
     /activations/SITE    [item, layer, position, d_model]   float32, or bfloat16 bits as uint16

@@ -1,5 +1,4 @@
-"""Appending: check a batch against the cache, buffer it encoded, write a shard once enough has come
-together.
+"""Appending: check a batch against the cache, buffer it encoded, write a shard when it is full.
 
 A shard is whole appended batches, and its size depends on what was appended alone, so that a
 capture that was killed and resumed with the same batches ends with the same shards.
@@ -39,8 +38,7 @@ class NonFiniteError(ValueError):
 
 
 class Writer:
-    """The state of a cache that may be written: its manifest, the rows not committed yet, and the
-    lock.
+    """A cache that may be written: its manifest, the rows not committed yet, and the lock.
 
     The lock is taken by `begin`, which the first `append` calls, and given back by `close`.
     """
