@@ -51,7 +51,7 @@ def _task_figures(
         curves = task_result.get("curves") or {}
         grids = [curves[context] for context in CONTEXTS if curves.get(context)]
         if grids:
-            figure = _figure(7.0, 5.2)
+            figure = _figure(5.8, 5.4)
             plot_layers(task_result, figure.subplots())
             keep("layers", figure)
             figure = _figure(8.0, 1.5 + 0.38 * max(map(len, grids)))
@@ -63,7 +63,7 @@ def _task_figures(
         figure = _figure(5.4, 4.6)
         plot_reliability(figure, scores)
         keep("reliability", figure)
-        figure = _figure(7.0, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
+        figure = _figure(5.8, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
         plot_forest(figure.subplots(), task_result)
         keep("predictors", figure)
     return paths

@@ -18,7 +18,6 @@ CONTEXTS = {
     "self_prediction": ("report_probe", "self-prediction prompt"),
 }
 
-
 ROW_HEIGHT = 0.13
 """Height of a row of the heat map, in widths of a panel."""
 
@@ -41,7 +40,7 @@ def plot_layers(task_result: Mapping[str, Any], ax: Any = None) -> Any:
     layers = np.asarray(curves["layers"], dtype=float)
     with styled():
         if ax is None:
-            _, ax = plt.subplots(figsize=(7.0, 4.8))
+            _, ax = plt.subplots(figsize=(5.8, 5.4))
         _null(ax, curves, layers)
         for context, (name, where) in CONTEXTS.items():
             _context_curves(
@@ -50,7 +49,7 @@ def plot_layers(task_result: Mapping[str, Any], ax: Any = None) -> Any:
         _levels(ax, task_result, layers)
         ax.set_xlabel(f"layer ({(task_result.get('probe') or {}).get('site', 'residual stream')})")
         ax.set_ylabel("AUROC")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2)
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return ax
 
 

@@ -177,8 +177,9 @@ def plot_forest(ax: Any, task_result: Mapping[str, Any]) -> None:
             xerr=error,
             color=look.color,
             marker=look.marker,
-            ms=7,
+            ms=7.5,
             mec="white",
+            mew=0.5,
             capsize=3,
             lw=1.6,
         )
