@@ -15,7 +15,7 @@ from torch import nn
 from hooks.architecture import Architecture, text_config
 from hooks.batching import Batch
 from hooks.proof import prove_architecture
-from hooks.weights import Weights, locate_weights, quiet_transformers
+from hooks.weights import Weights, check_hub, locate_weights, quiet_transformers
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _NO_LIMIT = 2**31 - 1
@@ -48,9 +48,9 @@ class Model:
     """
 
     name: str
-    module: Any
-    tokenizer: Any
-    architecture: Architecture
+    module: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    architecture: Architecture = field(repr=False)
     n_layers: int
     d_model: int
     max_length: int
@@ -168,6 +168,8 @@ def load_model(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     weights = locate_weights(name)
+    if weights.is_hub_id:
+        check_hub(name, revision)
     tokenizer, module = _from_pretrained(
         name, weights, revision, trust_remote_code, DTYPES[dtype], device, attn_implementation
     )
@@ -219,10 +221,7 @@ def _from_pretrained(
 def _load_failure(name: str, weights: Weights, error: Exception) -> str:
     reason = " ".join(str(error).split())[:200]
     if weights.is_hub_id:
-        return (
-            f"model: {name!r} is no local folder, and the hub id cannot be loaded ({reason}); "
-            "check the name and the network, or give a local folder"
-        )
+        return f"model: the hub's {name!r} cannot be loaded: {reason}"
     return f"model: {name} cannot be loaded: {reason}"
 
 

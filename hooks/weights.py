@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
+_HUB_TIMEOUT_S = 10.0
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -111,6 +113,28 @@ def locate_weights(name: str) -> Weights:
     raise ValueError(f"model: unknown model {name!r}; choose from {forms}")
 
 
+def check_hub(name: str, revision: str | None) -> None:
+    """Raise ValueError if a hub id is neither in the local cache nor to be had from the hub.
+
+    Asked once and first: transformers would retry an unreachable hub for most of a minute.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        return
+    try:
+        get_hf_file_metadata(
+            hf_hub_url(name, "config.json", revision=revision), timeout=_HUB_TIMEOUT_S
+        )
+    except Exception as error:
+        # Whatever a look-up fails with (DNS, proxy, 404, gate, offline mode), the mend is one.
+        reason = (str(error).strip() or type(error).__name__).partition("\n")[0]
+        raise ValueError(
+            f"model: {name!r} is no local folder, and the hub does not give it ({reason}); "
+            "check the name and the network, or give a local folder"
+        ) from error
+
+
 def file_sha256(path: Path) -> str:
     """Return the hexadecimal sha256 of a file."""
     with path.open("rb") as file:
@@ -155,7 +179,8 @@ def _write_converted(path: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with quiet_transformers():
+    # The progress bar over GGUF tensors heeds no setting of transformers.
+    with quiet_transformers(), redirect_stderr(io.StringIO()):
         try:
             tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
             module = AutoModelForCausalLM.from_pretrained(

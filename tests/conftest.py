@@ -158,4 +158,4 @@ def module_of() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def embedded_model() -> Iterator[Model]:
     """The real model that comes with selfprobe, converted once and kept."""
-    yield load_model("smollm2-135m")
+    return load_model("smollm2-135m")

@@ -157,8 +157,10 @@ class _Recorder:
 
     def _record(self, states: Tensor, site: str, layer: int) -> None:
         rows, slots = self._shape
-        # OPT's MLP returns its rows flattened.
-        if tuple(states.shape[:-1]) not in ((rows, slots), (rows * slots,)):
+        shapes: list[tuple[int, ...]] = [(rows, slots)]
+        if site == "mlp_out":
+            shapes.append((rows * slots,))  # OPT flattens the rows around its MLP.
+        if tuple(states.shape[:-1]) not in shapes:
             raise RuntimeError(
                 f"{site} of layer {layer} has shape {tuple(states.shape)}, "
                 f"not ({rows}, {slots}, d_model)"
