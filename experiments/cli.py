@@ -10,13 +10,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 # Heavy imports (torch, transformers) stand inside the commands: `--help` answers at once.
 
 app = typer.Typer(
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -144,13 +142,12 @@ def main() -> None:
 
 
 def _status() -> int:
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        app(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        return _fail(error.format_message(), 2)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+        app(arguments, standalone_mode=False)
+    except typer.TyperException as error:
+        return _fail(f"{error}; `selfprobe --help` shows what is possible", 2)
+    except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; the same command picks up what is finished", 130)
     except (ValueError, ImportError) as error:
         return _fail(str(error), 2)
@@ -176,9 +173,9 @@ def _print_table(rows: dict[str, str], as_json: bool) -> None:
 
 
 def _print_summary(finished: Any) -> None:
-    from experiments.report import verdict
+    from experiments.report import verdict_sentence
 
     for name, result in finished.results["tasks"].items():
-        print(f"{name}: {verdict(finished.results['model'], result)}")
+        print(f"{name}: {verdict_sentence(finished.results['model'], result)}")
     print(f"report: {finished.folder.page}")
     print(f"results: {finished.folder.results}")

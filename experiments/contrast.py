@@ -37,6 +37,41 @@ from probes import (
     within_fold_zscores,
 )
 
+TABLE_COLUMNS = [
+    "task",
+    "kind",
+    "predictor",
+    "site",
+    "layer",
+    "position",
+    "auroc",
+    "ci_low",
+    "ci_high",
+    "estimand",
+    "n_items",
+    "n_groups",
+]
+"""Of `results.csv`: a row a predictor (`kind` "predictor") and a row a cell of a probe grid ("cell")."""
+
+SCORE_COLUMNS = [
+    "task",
+    "item",
+    "group",
+    "stratum",
+    "text",
+    "completion",
+    "outcome",
+    "fold",
+    "probe",
+    "report_probe",
+    "verbal",
+    "baseline_text",
+    "probe_probability",
+    "verbal_probability",
+    "verbal_answer",
+]
+"""Of `scores.csv`: a row an item; scores are those of the first regrouping, z-scored within folds."""
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -66,7 +101,12 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
     reason = skip_reason(data.outcome, data.groups, config.folds)
     if reason is not None:
         skipped = overview | {"skipped": reason}
-        return Contrast(data.task.name, skipped, pd.DataFrame(), pd.DataFrame())
+        return Contrast(
+            data.task.name,
+            skipped,
+            pd.DataFrame(columns=TABLE_COLUMNS),
+            pd.DataFrame(columns=SCORE_COLUMNS),
+        )
 
     fitting = Fitting(config.folds, config.regroupings, config.seed)
     second = _second_grouping(data, config.folds)
@@ -291,7 +331,7 @@ def _table(
                     "position": position,
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=TABLE_COLUMNS)
 
 
 def _scores(data: TaskData, predictions: Predictions) -> pd.DataFrame:
@@ -319,7 +359,8 @@ def _scores(data: TaskData, predictions: Predictions) -> pd.DataFrame:
             "probe_probability": platt(data.outcome, probe, folds).round(6),
             "verbal_probability": platt(data.outcome, verbal, folds).round(6),
             "verbal_answer": data.parsed,
-        }
+        },
+        columns=SCORE_COLUMNS,
     )
 
 

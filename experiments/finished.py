@@ -52,17 +52,19 @@ class Run:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """A row an item: outcome, text, and every predictor's out-of-fold score in the first regrouping."""
-        return pd.read_csv(
+        scores: pd.DataFrame = pd.read_csv(
             self.folder.scores,
             keep_default_na=False,
-            na_values={name: [""] for name in ("verbal_answer", "outcome")},
+            na_values={"verbal_answer": [""]},
             dtype=dict.fromkeys(("item", "group", "stratum", "text", "completion"), str),
         )
+        return scores
 
     @cached_property
     def cells(self) -> pd.DataFrame:
         """`results.csv`: every predictor, and every cell of the probe grids."""
-        return pd.read_csv(self.folder.table)
+        cells: pd.DataFrame = pd.read_csv(self.folder.table)
+        return cells
 
     @cached_property
     def behavior(self) -> pd.DataFrame:
@@ -92,7 +94,8 @@ class Run:
         name = self.result(task)["task"]
         rows = self.cells[(self.cells["task"] == name) & (self.cells["kind"] == "predictor")]
         columns = ["predictor", "auroc", "ci_low", "ci_high", "estimand", "n_items", "n_groups"]
-        return rows[columns].reset_index(drop=True)
+        contrast: pd.DataFrame = rows[columns].reset_index(drop=True)
+        return contrast
 
     def breakdown(self, task: str | None = None) -> Breakdown:
         """The stage at which the outcome is lost, with every inequality.
@@ -107,7 +110,8 @@ class Run:
 
     def plot_layers(self, task: str | None = None, ax: Axes | None = None) -> Axes:
         """The layer curve: probe in both contexts, null band, text and words."""
-        return plot_layers(self.result(task), ax=ax)
+        axes: Axes = plot_layers(self.result(task), ax=ax)
+        return axes
 
 
 def load_run(path: str | Path) -> Run:

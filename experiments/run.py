@@ -32,7 +32,7 @@ from experiments.records import read_rows, write_rows
 from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
 from experiments.tasks import TASKS, Elicitation, Item, Task
-from hooks import CaptureSpec, Model, capture, check_prompts, load_model
+from hooks import CaptureSpec, Model, capture, load_model
 
 
 class Experiment:
@@ -134,13 +134,9 @@ class _Stages:
         """Refuse before anything is written what would fail in the middle of the work."""
         for task in self.tasks:
             items = chosen[task.name]
-            check_prompts(
-                self.model,
-                [item.prompt() for item in items],
-                self.config.task_spec(),
-                new_tokens=task.max_new_tokens,
-            )
-            check_prompts(
+            # `capture` checks all prompts when it is called, before the first pass.
+            capture(self.model, [item.prompt() for item in items], self.config.task_spec())
+            capture(
                 self.model,
                 [e.prompt(item) for item in items for e in self._elicitations(task)],
                 self.config.report_spec(),

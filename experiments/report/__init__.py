@@ -3,5 +3,6 @@
 from experiments.report.figures import FigurePaths, write_figures
 from experiments.report.layers import plot_layers
 from experiments.report.page import write_page
+from experiments.report.verdict import verdict_sentence
 
-__all__ = ["FigurePaths", "plot_layers", "write_figures", "write_page"]
+__all__ = ["FigurePaths", "plot_layers", "verdict_sentence", "write_figures", "write_page"]

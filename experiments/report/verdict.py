@@ -65,6 +65,13 @@ def verdict(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:
     return [*_head(model, task_result), *_tail(task_result), Phrase(".")]
 
 
+def verdict_sentence(model: str, task_result: Mapping[str, Any]) -> str:
+    """The sentence as plain text; why there is none where the task was skipped."""
+    if task_result["skipped"]:
+        return f"{model}: skipped, {task_result['skipped']}."
+    return sentence(verdict(model, task_result))
+
+
 def sentence(phrases: list[Phrase]) -> str:
     """The phrases as plain text."""
     return " ".join(map(str, phrases)).replace(" ,", ",").replace(" ;", ";").replace(" .", ".")
