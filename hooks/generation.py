@@ -211,10 +211,11 @@ class _GumbelNoise:
     def __call__(
         self, input_ids: Int[Tensor, "row token"], scores: Float[Tensor, "row vocabulary"]
     ) -> Float[Tensor, "row vocabulary"]:
-        exponential = torch.empty_like(scores, dtype=torch.float32)
+        # In float32 one draw in 2^24 is 0, and its token would win whatever its probability.
+        exponential = torch.empty_like(scores, dtype=torch.float64)
         for row, stream in zip(exponential, self._streams, strict=True):
             row.exponential_(generator=stream)
-        return scores.float() / self._temperature - exponential.log()
+        return scores.double() / self._temperature - exponential.log()
 
 
 def _row_seed(seed: int, id: str, sample: int) -> int:

@@ -103,7 +103,7 @@ def locate_weights(name: str) -> Weights:
         if not folder.is_dir():
             _convert_gguf(path, folder)
         return Weights(str(folder), sha256)
-    if path.is_dir():
+    if name and path.is_dir():
         if not (path / "config.json").is_file():
             raise ValueError(f"model: {name} is a folder without a config.json")
         return Weights(str(path), _folder_sha256(path))

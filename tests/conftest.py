@@ -137,19 +137,19 @@ def tiny_model(request: pytest.FixtureRequest) -> Model:
     return make_tiny_model(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_model_of() -> Callable[..., Model]:
     """Build a tiny random model by family and seed."""
     return make_tiny_model
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tokenizer_of() -> Callable[..., PreTrainedTokenizerFast]:
     """Build an in-memory tokenizer with a chat template."""
     return make_tokenizer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def module_of() -> Callable[..., Any]:
     """Build a random module from a transformers config."""
     return make_module

@@ -272,11 +272,11 @@ def test_trap_08_live_memory_is_flat_over_batches(tiny_model: Model) -> None:
     live = []
     batches = capture(tiny_model, prompts, CaptureSpec(), share_prefixes=False, batch_tokens=1)
     for index, _ in enumerate(batches):
-        if index in (4, 29, 53):
+        if index in (4, 53):
             gc.collect()
             tensors = (o for o in gc.get_objects() if type(o) is Tensor)
             live.append(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
-    assert len(live) == 3
+    assert len(live) == 2
     assert max(live) <= min(live) + 2048
 
 

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+from hooks import Completion, Model, Prompt, generate, render
+from hooks.generation import stop_tokens
+
+PROMPTS = [Prompt.chat(f"p{n}", "What is the sea? " * n) for n in (3, 1, 2)]
+
+
+def greedy_by_hand(model: Model, prompt: Prompt, n: int) -> list[int]:
+    ids = list(render(model, prompt).token_ids)
+    new: list[int] = []
+    for _ in range(n):
+        with torch.inference_mode():
+            token = int(model.module(torch.tensor([ids + new])).logits[0, -1].argmax())
+        if token in stop_tokens(model):
+            break
+        new.append(token)
+    return new
+
+
+def test_greedy_completions_equal_a_loop_without_batches_or_caches(tiny_model: Model) -> None:
+    seen: list[list[Completion]] = []
+    found = generate(tiny_model, PROMPTS, max_new_tokens=6, batch_size=2, on_batch=seen.append)
+    assert [completion.id for completion in found] == ["p3", "p1", "p2"]
+    assert sorted(map(len, seen)) == [1, 2]
+    for prompt, completion in zip(PROMPTS, found, strict=True):
+        tokens = greedy_by_hand(tiny_model, prompt, 6)
+        assert completion.n_tokens == len(tokens)
+        assert completion.text == tiny_model.tokenizer.decode(tokens, skip_special_tokens=True)
+        assert completion.finished == (len(tokens) < 6)
+
+
+def test_a_models_own_generation_config_cannot_change_labels(tiny_model: Model) -> None:
+    plain = generate(tiny_model, PROMPTS, max_new_tokens=5)
+    own = tiny_model.module.generation_config
+    eos = own.eos_token_id
+    loud = GenerationConfig(
+        do_sample=True, temperature=9.0, repetition_penalty=9.0, min_new_tokens=5, eos_token_id=eos
+    )
+    tiny_model.module.generation_config = loud
+    try:
+        assert generate(tiny_model, PROMPTS, max_new_tokens=5) == plain
+        assert tiny_model.module.generation_config is loud
+    finally:
+        tiny_model.module.generation_config = own
+
+
+def test_generation_stops_at_the_end_of_a_turn(tiny_model_of: Any) -> None:
+    tokenizer = tiny_model_of("gemma3").tokenizer
+    ends = tokenizer.convert_tokens_to_ids(["<eos>", "<end_of_turn>"])
+    assert set(stop_tokens(tiny_model_of("gemma3"))) == set(ends)
+    tokenizer = tiny_model_of("gpt2").tokenizer
+    ends = tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
+    assert set(stop_tokens(tiny_model_of("gpt2"))) == set(ends)
+
+
+def test_a_stop_ends_the_text_and_is_not_counted(tiny_model: Model, monkeypatch: Any) -> None:
+    (plain,) = generate(tiny_model, PROMPTS[:1], max_new_tokens=6)
+    tokens = greedy_by_hand(tiny_model, PROMPTS[0], 6)
+    monkeypatch.setattr("hooks.generation.stop_tokens", lambda _: (tokens[2],))
+    (stopped,) = generate(tiny_model, PROMPTS[:1], max_new_tokens=6)
+    first = tokens.index(tokens[2])
+    assert plain.n_tokens > first
+    assert stopped.n_tokens == first
+    assert stopped.finished
+
+
+def test_samples_follow_the_softmax(tiny_model: Model) -> None:
+    prompt = Prompt(id="a", text="The sea and")
+    n = 2000
+    found = generate(
+        tiny_model, [prompt], max_new_tokens=1, n_samples=n, temperature=2.0, batch_size=500
+    )
+    with torch.inference_mode():
+        ids = torch.tensor([render(tiny_model, prompt).token_ids])
+        p = torch.softmax(tiny_model.module(ids).logits[0, -1] / 2.0, -1)
+    wanted: dict[str, float] = defaultdict(float)
+    for token, probability in enumerate(p.tolist()):
+        stops = token in stop_tokens(tiny_model)
+        text = "" if stops else tiny_model.tokenizer.decode([token], skip_special_tokens=True)
+        wanted[text] += probability
+    texts = Counter(completion.text for completion in found)
+    chi_squared = sum((texts[t] - n * share) ** 2 / (n * share) for t, share in wanted.items())
+    degrees = len(wanted) - 1
+    assert abs(chi_squared - degrees) < 5 * (2 * degrees) ** 0.5
+
+
+def test_samples_are_seeded_and_leave_the_global_stream_alone(tiny_model: Model) -> None:
+    state = torch.get_rng_state()
+    arguments: dict[str, Any] = {"max_new_tokens": 4, "n_samples": 3, "temperature": 1.5}
+    first = generate(tiny_model, PROMPTS, seed=1, **arguments)
+    assert generate(tiny_model, PROMPTS, seed=1, **arguments) == first
+    assert generate(tiny_model, PROMPTS[1:2], seed=1, **arguments) == first[3:6]
+    assert generate(tiny_model, PROMPTS, seed=2, **arguments) != first
+    assert [(c.id, c.sample) for c in first[:4]] == [("p3", 0), ("p3", 1), ("p3", 2), ("p1", 0)]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens: 0 is not positive"),
+        ({"max_new_tokens": 4, "n_samples": 2}, "n_samples: 2 greedy completions would be equal"),
+        ({"max_new_tokens": 4, "temperature": 0.0}, "temperature: 0.0 is not positive"),
+        ({"max_new_tokens": 250}, "'p3' has .* tokens and 250 new ones, but the model reads"),
+    ],
+)
+def test_bad_input_is_named(tiny_model: Model, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        generate(tiny_model, PROMPTS, **arguments)
