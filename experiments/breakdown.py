@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from experiments.records import json_number
 from probes import (
     Interval,
     auroc_difference,
@@ -91,9 +92,18 @@ class Breakdown:
 
     def to_json(self) -> dict[str, Any]:
         """The `breakdown` of `results.json`."""
-        rows = [asdict(row) | {"ci": [row.low, row.high]} for row in self.evidence]
-        for row in rows:
-            del row["low"], row["high"]
+        rows = [
+            {
+                "name": row.name,
+                "question": row.question,
+                "estimate": json_number(row.estimate),
+                "ci": [json_number(row.low), json_number(row.high)],
+                "margin": row.margin,
+                "verdict": row.verdict,
+                "groups_needed": row.groups_needed,
+            }
+            for row in self.evidence
+        ]
         return {
             "stage": self.stage,
             "sentence": self.sentence,
@@ -103,12 +113,21 @@ class Breakdown:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Breakdown:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`, which keeps six decimals."""
+
+        def number(value: float | None) -> float:
+            return math.nan if value is None else value
+
         evidence = tuple(
             Evidence(
-                **{name: value for name, value in one.items() if name != "ci"},
-                low=one["ci"][0],
-                high=one["ci"][1],
+                one["name"],
+                one["question"],
+                number(one["estimate"]),
+                number(one["ci"][0]),
+                number(one["ci"][1]),
+                one["margin"],
+                one["verdict"],
+                one["groups_needed"],
             )
             for one in row["evidence"]
         )
@@ -355,6 +374,9 @@ def _unbiased(
     outcome: np.ndarray, parsed: np.ndarray, groups: np.ndarray, rules: Rules
 ) -> Evidence:
     scored = ~np.isnan(parsed)
+    name, question = "answers are not biased", "criterion c of the parsed answers"
+    if len(set(groups[scored])) < 2:
+        return Evidence(name, question, np.nan, np.nan, np.nan, rules.criterion, "undecided")
     c = criterion_interval(outcome[scored], parsed[scored].astype(int), groups[scored])
     clear_of_zero = c.low > rules.criterion_clear_of or c.high < -rules.criterion_clear_of
     verdict: Verdict = "undecided"
@@ -362,15 +384,7 @@ def _unbiased(
         verdict = "over"
     elif c.low > -rules.criterion and c.high < rules.criterion:
         verdict = "under"
-    return Evidence(
-        "answers are not biased",
-        "criterion c of the parsed answers",
-        c.estimate,
-        c.low,
-        c.high,
-        rules.criterion,
-        verdict,
-    )
+    return Evidence(name, question, c.estimate, c.low, c.high, rules.criterion, verdict)
 
 
 def _checked_outcome(outcome: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ stage that is not, and ends with the same bytes.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -33,6 +34,10 @@ from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
 from experiments.tasks import TASKS, Elicitation, Item, Task
 from hooks import CaptureSpec, Model, capture, load_model
+
+
+class RunError(RuntimeError):
+    """A stage failed at work, after every check of what was asked had passed; finished stages are kept."""
 
 
 class Experiment:
@@ -62,6 +67,7 @@ class Experiment:
 
         Raises:
             ValueError: anything wrong with the folder, the model or the items; nothing is written then.
+            RunError: a stage failed; the same call picks up what is finished.
         """
         folder = RunFolder(Path(out))
         folder.check(self.config)
@@ -105,7 +111,12 @@ class _Stages:
     def _stage(self, name: str) -> Iterator[bool]:
         needed = not self.folder.is_finished(name)
         start = time.monotonic()
-        yield needed
+        try:
+            yield needed
+        except Exception as error:
+            log = self.folder.path / "error.log"
+            log.write_text(traceback.format_exc(), encoding="utf-8")
+            raise RunError(f"{name}: {error} (details in {log})") from error
         if needed:
             self.folder.mark_finished(name, time.monotonic() - start)
 

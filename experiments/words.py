@@ -55,7 +55,7 @@ def _signal_detection(data: TaskData) -> dict[str, Any]:
     readable = ~np.isnan(data.parsed)
     outcome, said = data.outcome[readable], data.parsed[readable].astype(int)
     names = ("d_prime", "criterion", "criterion_ci", "hit_rate", "false_alarm_rate")
-    if len(set(outcome)) < 2:
+    if len(set(outcome)) < 2 or len(set(data.groups[readable])) < 2:
         return dict.fromkeys(names)
     bias = criterion_interval(outcome, said, data.groups[readable])
     return {

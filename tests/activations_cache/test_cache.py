@@ -9,13 +9,13 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from cache_batches import FINGERPRINT, SPEC, make_batch, make_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activations_cache import ActivationsCache, NonFiniteError
 from activations_cache.encoding import StorageDType, decode, encode
 from hooks.activations import Activations, CaptureSpec
+from tests.activations_cache.cache_batches import FINGERPRINT, SPEC, make_batch, make_plan
 
 
 def create(path: Path, **options: object) -> ActivationsCache:

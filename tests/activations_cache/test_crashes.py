@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cache_batches import FINGERPRINT, SPEC, make_batch, make_plan
 
 from activations_cache import ActivationsCache, CacheLockedError
 from activations_cache.lock import Owner
 from activations_cache.manifest import Manifest
 from activations_cache.writer import LOCK_NAME
+from tests.activations_cache.cache_batches import FINGERPRINT, SPEC, make_batch, make_plan
 
 PLAN = make_plan(n_batches=60)
 

@@ -1,5 +1,7 @@
 """The diagnosis on simulated scores whose stage is known, and its verdicts on given intervals."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,14 @@ def test_partly_lost_on_the_way_is_not_transported() -> None:
     assert "partly lost" in breakdown.sentence
 
 
+def test_no_readable_answer_at_all_is_unparsed() -> None:
+    arrays = planted("faithful")
+    arrays["parsed_answer"] = np.full(arrays["outcome"].shape, np.nan)
+    breakdown = diagnose(**arrays)
+    assert breakdown.stage == "unparsed"
+    assert json.dumps(breakdown.to_json(), allow_nan=False)
+
+
 def test_inverted_words_are_not_read_out() -> None:
     arrays = planted("faithful")
     arrays["readout_margin"] = -arrays["readout_margin"]
@@ -118,7 +128,13 @@ def test_the_groups_asked_for_would_decide(beats_question: bool, center: float) 
 
 def test_round_trip_through_json() -> None:
     breakdown = diagnose(**planted("not_read_out"))
-    assert Breakdown.from_json(breakdown.to_json()) == breakdown
+    again = Breakdown.from_json(breakdown.to_json())
+    assert (again.stage, again.sentence) == (breakdown.stage, breakdown.sentence)
+    for old, new in zip(breakdown.evidence, again.evidence, strict=True):
+        assert (old.name, old.verdict) == (new.name, new.verdict)
+        assert (new.estimate, new.low, new.high) == pytest.approx(
+            (old.estimate, old.low, old.high), abs=1e-6
+        )
     assert len(breakdown.to_frame()) == len(breakdown.evidence)
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-import made_up_results as made_up
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from PIL import Image
 from experiments.report import plot_layers, write_figures
 from experiments.report.layers import selected_position, spread
 from experiments.report.predictors import forest_rows, reliability_bins, roc_points
+from tests.experiments import made_up_results as made_up
 
 
 def same_fold_auroc(outcome: np.ndarray, score: np.ndarray, fold: np.ndarray) -> float:

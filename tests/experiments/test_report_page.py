@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import made_up_results as made_up
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +14,7 @@ from experiments.report.disagreement import Text, disagreements
 from experiments.report.formatting import MISSING, estimate, number, p_value, readable
 from experiments.report.path import draw_path
 from experiments.report.verdict import STAGES, sentence, verdict
+from tests.experiments import made_up_results as made_up
 
 HOSTILE = (
     "<script>alert(1)</script><img src=http://evil.example/x.png onerror=alert(2)> {{ 7*7 }} & \x00"

@@ -1,0 +1,217 @@
+"""A whole run on a tiny model: its folder, picking up after a kill, skipping, reading back."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import Experiment, load_run
+from experiments.tasks import TASKS
+from tests.experiments import parity
+
+ROOT = Path(__file__).parents[2]
+SAME_BYTES = (
+    "config.yaml",
+    "items.jsonl",
+    "behavior.jsonl",
+    "self_predictions.jsonl",
+    "results.json",
+    "results.csv",
+    "scores.csv",
+    "report.html",
+    "probes/parity-task.safetensors",
+)
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return parity.save_tiny_model(tmp_path_factory.mktemp("model") / "tiny-llama")
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in (parity.ParityTask, parity.SilentTask):
+        monkeypatch.setitem(TASKS, task.name, task)
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    process = start(tiny_folder, out)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return out
+
+
+def start(model: Path, out: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            *("-m", "tests.experiments.parity", "run", "parity"),
+            *("--model", str(model), "--out", str(out), "--seed", "1"),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_results_have_what_was_promised(finished: Path) -> None:
+    results = json.loads((finished / "results.json").read_text())
+    task = results["tasks"]["parity"]
+    assert task["n_items"] == 60
+    assert 0 < task["base_rate"] < 1
+    assert {"auroc", "ci", "layer", "position", "p_max"} <= set(task["probe"])
+    assert {"auroc", "ci", "parse_rate"} <= set(task["verbal"])
+    assert {"auroc", "ci"} <= set(task["baselines"]["text"])
+    for gap in ("probe_minus_verbal", "probe_minus_text", "beyond_text"):
+        assert {"estimate", "ci"} <= set(task["gap"][gap])
+    assert task["breakdown"]["stage"]
+    assert task["second_split"]["n_groups"] == 7
+
+
+def test_the_folder_is_laid_out_as_designed(finished: Path) -> None:
+    for name in (*SAME_BYTES, "manifest.json", "cache/task", "cache/self_prediction", "figures"):
+        assert (finished / name).exists(), name
+    assert not list(finished.rglob("*.tmp"))
+    assert not list(finished.rglob("*partial*"))
+
+
+def test_scores_agree_with_results(finished: Path) -> None:
+    """The score table is the first regrouping: its pairs, counted one by one, give the row's AUROC."""
+    run = load_run(finished)
+    words = run.scores
+    wins = pairs = 0.0
+    for _, fold in words.groupby("fold"):
+        for positive in fold[fold["outcome"] == 1]["verbal"]:
+            for negative in fold[fold["outcome"] == 0]["verbal"]:
+                wins += (positive > negative) + 0.5 * (positive == negative)
+                pairs += 1
+    assert wins / pairs == pytest.approx(run.result()["verbal"]["auroc"], abs=0.1)
+    assert words.groupby("group")["fold"].nunique().max() == 1
+
+
+def test_read_back_for_a_notebook(finished: Path) -> None:
+    run = load_run(finished)
+    contrast = run.contrast()
+    assert {"probe", "report_probe", "transferred_probe", "verbal", "text"} <= set(
+        contrast["predictor"]
+    )
+    assert contrast.set_index("predictor")["estimand"]["verbal"] == "fixed"
+    assert run.breakdown().stage == run.result()["breakdown"]["stage"]
+    assert run.plot_layers().get_title() is not None
+    assert len(run.behavior) == 60
+    assert len(run.self_predictions) == 60 * 4
+    assert isinstance(run.cells, pd.DataFrame)
+    with pytest.raises(ValueError, match="not one of this run's: parity"):
+        run.breakdown("refusal")
+
+
+def test_a_finished_run_is_read_back_untouched(finished: Path, tiny_folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    Experiment("parity", str(tiny_folder), seed=1).run(finished)
+    after = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    assert before == after
+
+
+def test_log_odds_are_those_of_single_prompts(finished: Path, tiny_folder: Path) -> None:
+    """Batching, prefix sharing, caching and joining change no self-prediction."""
+    from hooks import load_model, option_logprobs, spellings
+
+    model = load_model(str(tiny_folder))
+    rows = load_run(finished).self_predictions.set_index(["item", "elicitation"])
+    task = parity.ParityTask()
+    for item in task.items()[:5]:
+        for e in task.elicitations:
+            alone = option_logprobs(
+                model, [e.prompt(item)], {"yes": spellings(e.yes), "no": spellings(e.no)}
+            )
+            expected = float(alone["yes"][0] - alone["no"][0])
+            assert rows.loc[(item.id, e.name), "log_odds"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bytes(
+    finished: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((finished / "manifest.json").read_text())
+    work = sum(manifest["finished"].values())
+    rng = random.Random(0)
+    out = tmp_path / "killed"
+    landed = 0
+    for _ in range(4):
+        process = start(tiny_folder, out)
+        deadline = time.monotonic() + 120
+        while not (out / "manifest.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0, work / 2))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            landed += 1
+        process.wait()
+        if (out / "report.html").exists():
+            break
+    assert landed >= 1
+    process = start(tiny_folder, out)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    for name in SAME_BYTES:
+        assert (out / name).read_bytes() == (finished / name).read_bytes(), name
+
+
+def test_trap_20_a_class_without_items_is_skipped_and_the_run_goes_on(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    run = Experiment(["silent", "parity"], str(tiny_folder), n=40).run(tmp_path / "run")
+    assert run.result("silent")["skipped"] == "no positive items among 20"
+    assert run.result("parity")["skipped"] is None
+    assert "no positive items" in (tmp_path / "run" / "report.html").read_text()
+    with pytest.raises(ValueError, match="skipped: no positive"):
+        run.breakdown("silent")
+    assert set(run.scores["task"]) == {"parity"}
+
+
+def test_a_run_of_skipped_tasks_alone_is_read_back(tiny_folder: Path, tmp_path: Path) -> None:
+    run = Experiment("silent", str(tiny_folder)).run(tmp_path / "run")
+    assert run.scores.empty
+    assert run.contrast().empty
+
+
+def test_trap_22_an_unscored_item_is_left_out_everywhere_and_counted(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.tasks import Judgment
+
+    judged = parity.ParityTask.judge
+
+    def some_unscored(self, items, completions):
+        judgments = judged(self, items, completions)
+        return [
+            Judgment(None, "unclear", judgment.votes, "cannot tell")
+            if item.id.endswith("3b")
+            else judgment
+            for item, judgment in zip(items, judgments, strict=True)
+        ]
+
+    monkeypatch.setattr(parity.ParityTask, "judge", some_unscored)
+    run = Experiment("parity", str(tiny_folder)).run(tmp_path / "run")
+    left_out = [item.id for item in parity.ParityTask().items() if item.id.endswith("3b")]
+    assert len(left_out) == 3
+    result = run.result()
+    assert result["n_items"] == 57
+    assert result["judges"]["unscored"] == 3
+    assert not set(left_out) & set(run.scores["item"])
+    assert run.behavior.set_index("item").loc[left_out[0], "reason"] == "cannot tell"
+    strict, lenient = result["verbal"]["strict"], result["verbal"]["lenient"]
+    share = result["verbal"]["parse_rate"]
+    assert strict == pytest.approx((lenient or 0) * share, abs=1e-5)
+    assert sum(result["verbal"]["unscored"].values()) == round(57 * (1 - share))
+    assert np.isnan(run.scores["verbal_answer"]).sum() == round(57 * (1 - share))

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from probes import (
+    criterion,
+    d_prime,
+    equal_mass_bins,
+    expected_calibration_error,
+    same_fold_auroc,
+    same_fold_average_precision,
+    skill,
+    within_fold_zscores,
+)
+
+
+def brute_force(y, scores, folds):
+    won = pairs = 0.0
+    for i, j in itertools.product(range(len(y)), repeat=2):
+        if folds[i] == folds[j] and y[i] == 1 and y[j] == 0:
+            won += (scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j])
+            pairs += 1
+    return won / pairs
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.booleans())
+def test_auroc_counts_pairs_within_folds(seed, with_ties):
+    rng = np.random.default_rng(seed)
+    y = np.append(rng.integers(0, 2, 28), [0, 1])
+    folds = np.append(rng.integers(0, 4, 28), [0, 0])
+    scores = rng.integers(0, 4, 30) if with_ties else rng.normal(size=30)
+    expected = brute_force(y, scores, folds)
+    assert same_fold_auroc(y, scores, folds) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(0, 10_000))
+def test_one_fold_is_the_ordinary_auroc(seed):
+    rng = np.random.default_rng(seed)
+    y = np.append(rng.integers(0, 2, 40), [0, 1])
+    scores = rng.normal(size=42).round(1)
+    ours = same_fold_auroc(y, scores, np.zeros(42))
+    assert ours == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+
+
+@given(st.integers(0, 10_000))
+def test_monotone_transforms_that_differ_by_fold_change_nothing(seed):
+    rng = np.random.default_rng(seed)
+    y, folds = np.arange(60) % 2, np.arange(60) // 12
+    scores = rng.normal(size=60)
+    moved = np.exp(scores) * (1 + folds) - 100 * folds
+    assert same_fold_auroc(y, scores, folds) == same_fold_auroc(y, moved, folds)
+
+
+def test_columns_pair_up_or_cross():
+    rng = np.random.default_rng(0)
+    Y, S = rng.integers(0, 2, (50, 3)), rng.normal(size=(50, 3)).round(1)
+    folds = np.arange(50) % 5
+    paired = same_fold_auroc(Y, S, folds)
+    crossed = same_fold_auroc(Y[:, None, :], S[:, :, None], folds)
+    one_label = same_fold_auroc(Y[:, 0], S, folds)
+    for i, j in itertools.product(range(3), repeat=2):
+        assert crossed[i, j] == pytest.approx(brute_force(Y[:, j], S[:, i], folds))
+    np.testing.assert_allclose(paired, np.diag(crossed))
+    np.testing.assert_allclose(one_label, crossed[:, 0])
+
+
+def test_auroc_without_a_pair_is_nan_and_nan_scores_are_refused():
+    assert np.isnan(same_fold_auroc([0, 1], [1.0, 2.0], [0, 1]))
+    with pytest.raises(ValueError, match="nan"):
+        same_fold_auroc([0, 1], [1.0, np.nan], [0, 0])
+
+
+def test_zscores():
+    folds = np.repeat([0, 1, 2], 10)
+    scores = np.random.default_rng(0).normal(size=30) * 5 + folds * 100
+    scores[20:] = 0.1
+    z = within_fold_zscores(scores, folds)
+    np.testing.assert_allclose([z[:10].mean(), z[10:20].mean()], 0, atol=1e-12)
+    np.testing.assert_allclose([z[:10].std(), z[10:20].std()], 1)
+    assert (z[20:] == 0).all()
+
+
+def test_average_precision_of_one_fold_is_scikit_learns():
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 2, 50), rng.normal(size=50)
+    expected = average_precision_score(y, scores)
+    assert same_fold_average_precision(y, scores, np.zeros(50)) == pytest.approx(expected)
+    shifted = np.tile(scores, 2) + np.repeat([0, 9], 50)
+    two = same_fold_average_precision(np.tile(y, 2), shifted, np.repeat([0, 1], 50))
+    assert two == pytest.approx(expected)
+
+
+def test_calibration_error_of_a_known_miscalibration():
+    y = np.tile([0, 0, 0, 1], 100)
+    assert expected_calibration_error(y, np.full(400, 0.25), 1) == pytest.approx(0)
+    assert expected_calibration_error(y, np.full(400, 0.65), 1) == pytest.approx(0.4)
+    bins = equal_mass_bins(np.arange(100) % 2, np.linspace(0, 1, 100), 10)
+    assert bins.shape == (10, 3)
+    assert (bins[:, 2] == 10).all()
+
+
+def test_d_prime_and_criterion_by_hand():
+    y = np.repeat([1, 0], 20)
+    answers = np.r_[np.ones(15), np.zeros(5), np.ones(4), np.zeros(16)].astype(int)
+    hit, false_alarm = norm.ppf(15.5 / 21), norm.ppf(4.5 / 21)
+    assert d_prime(y, answers) == pytest.approx(hit - false_alarm)
+    assert criterion(y, answers) == pytest.approx(-(hit + false_alarm) / 2)
+    assert criterion(y, np.ones(40, int)) < -1.5
+    assert d_prime(y, np.ones(40, int)) == pytest.approx(0)
+
+
+def test_best_constant_has_no_skill_and_unparsed_is_the_worst():
+    y = np.array([1, 1, 1, 0])
+    assert skill(y, [1, 1, 1, 1]) == 0
+    assert skill(y, [0.75] * 4, "brier") == pytest.approx(0)
+    assert skill(y, y) == 0.25
+    assert skill(y, [1, 1, np.nan, 0]) == 0
+    assert skill(y, [1, 1, np.nan, 0], "brier") == pytest.approx(0.75 - (1 - 3 / 16))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+from probes import Candidate, nested_ridge, same_fold_auroc
+from probes.simulation import clustered_data, clustered_normal, group_sizes
+
+ALPHAS = (0.01, 1.0, 100.0)
+
+
+def planted(seed=0, n_cells=3, auroc=0.85):
+    rng = np.random.default_rng(seed)
+    groups = group_sizes(rng, 50, 2, 3)
+    data = clustered_data(rng, groups, 12, icc=0.3, auroc=auroc)
+    cells = [rng.normal(size=data.X.shape) for _ in range(n_cells - 1)]
+    return [*cells, data.X], data.y, groups
+
+
+def slow_nested(cells, y, folds):
+    """The same selection written as loops over scikit-learn fits."""
+
+    def fit_predict(X, train, test, alpha):
+        scaler = StandardScaler().fit(X[train])
+        Z = scaler.transform(X)
+        model = Ridge(alpha=alpha * X.shape[1]).fit(Z[train], 2 * y[train] - 1)
+        return model.predict(Z[test])
+
+    selected, scores = [], np.empty(len(y))
+    for o in range(5):
+        best = (-1.0, None)
+        for alpha in reversed(ALPHAS):
+            for c, X in enumerate(cells):
+                inner = np.full(len(y), 0.0)
+                for i in set(range(5)) - {o}:
+                    train = (folds != o) & (folds != i)
+                    inner[folds == i] = fit_predict(X, train, folds == i, alpha)
+                rows = folds != o
+                auroc = same_fold_auroc(y[rows], inner[rows], folds[rows])
+                if auroc > best[0]:
+                    best = (float(auroc), (c, alpha))
+        c, alpha = best[1]
+        selected.append((c, alpha))
+        scores[folds == o] = fit_predict(cells[c], folds != o, folds == o, alpha)
+    return selected, scores
+
+
+def test_equals_nested_loops_over_scikit_learn():
+    cells, y, groups = planted()
+    candidates = [Candidate(str(i), (X,)) for i, X in enumerate(cells)]
+    result = nested_ridge(candidates, y, groups, alphas=ALPHAS, n_regroupings=2)
+    for r, folds in enumerate(result.folds):
+        selected, scores = slow_nested(cells, y, folds)
+        ours = zip(result.selected_candidate[r], result.selected_alpha[r], strict=True)
+        assert list(ours) == selected
+        expected = same_fold_auroc(y, scores, folds)
+        assert same_fold_auroc(y, result.scores[r], folds) == pytest.approx(expected, abs=1e-3)
+
+
+def test_planted_cell_is_found():
+    cells, y, groups = planted(n_cells=5)
+    result = nested_ridge([Candidate(str(i), (X,)) for i, X in enumerate(cells)], y, groups)
+    assert result.modal[0] == "4"
+    assert result.curve.argmax() == 4
+    assert result.curve[4] > 0.7
+    assert result.candidate_scores.shape == (5, 5, len(y))
+
+
+def test_outer_fold_does_not_influence_its_own_selection():
+    cells, y, groups = planted()
+    candidates = [Candidate(str(i), (X,)) for i, X in enumerate(cells)]
+    before = nested_ridge(candidates, y, groups, n_regroupings=1)
+    held_out = before.folds[0] == 0
+    changed = [np.where(held_out[:, None], np.float32(7), X) for X in cells]
+    changed = [Candidate(str(i), (X,)) for i, X in enumerate(changed)]
+    after = nested_ridge(changed, y, groups, n_regroupings=1)
+    assert before.selected_candidate[0, 0] == after.selected_candidate[0, 0]
+    assert before.selected_alpha[0, 0] == after.selected_alpha[0, 0]
+
+
+def test_ties_go_to_the_larger_alpha_then_the_first_cell():
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 2
+    one_feature = (y + rng.normal(size=100))[:, None]
+    result = nested_ridge(
+        [Candidate("a", (one_feature,)), Candidate("b", (one_feature,))], y, np.arange(100)
+    )
+    assert (result.selected_candidate == 0).all()
+    assert (result.selected_alpha == max(result.alphas)).all()
+
+
+def test_several_sources_are_averaged():
+    rng = np.random.default_rng(0)
+    groups = np.arange(120)
+    y = rng.integers(0, 2, 120)
+    direction = rng.normal(size=(1, 10)) * 0.3
+    views = [y[:, None] * direction + rng.normal(size=(120, 10)) for _ in range(6)]
+    together = nested_ridge([Candidate("all", tuple(views))], y, groups)
+    alone = nested_ridge([Candidate("one", (views[0],))], y, groups)
+    assert together.curve[0] > alone.curve[0] + 0.05
+
+
+def test_pure_noise_scores_one_half():
+    selected = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(20), 4)
+        data = clustered_data(rng, groups, 1, icc=0.5)
+        cells = [Candidate(str(i), (clustered_normal(rng, groups, 4, 0.5),)) for i in range(4)]
+        try:
+            result = nested_ridge(cells, data.y, groups, n_regroupings=1, alphas=(0.1, 10))
+        except ValueError:  # an unlucky draw leaves fewer than 10 items of a class
+            continue
+        selected.append(same_fold_auroc(data.y, result.scores[0], result.folds[0]))
+    assert len(selected) > 140
+    # Standard deviation of one is about 0.08, of the mean 0.007.
+    assert np.mean(selected) == pytest.approx(0.5, abs=0.02)
+
+
+def test_progress_and_errors_name_the_candidate():
+    cells, y, groups = planted()
+    calls = []
+    nested_ridge(
+        [Candidate("a", (cells[0],)), Candidate("b", (cells[1],))],
+        y,
+        groups,
+        n_regroupings=1,
+        progress=lambda done, total: calls.append((done, total)),
+    )
+    assert calls == [(1, 2), (2, 2)]
+    with pytest.raises(ValueError, match=r"candidate 'bad'.*item 0, feature 0"):
+        nested_ridge([Candidate("bad", (cells[0] * np.nan,))], y, groups)
+    with pytest.raises(ValueError, match="alphas"):
+        nested_ridge([Candidate("a", (cells[0],))], y, groups, alphas=(0.0, 1.0))
