@@ -4,7 +4,8 @@ An answer counts when the completion *asserts* it, in its first sentence that sa
 
 1. The asserted clause is what follows the sentence's last equals sign, else its first verb of
    assertion ("is", "has", "means", ...), up to the next comma, bracket or turn ("but", "which",
-   "not", ...). Where nothing new follows, it is what comes before ("Paris is the capital of France").
+   "not", ...). Where an answer is its whole subject ("Paris is the old capital of France"), or nothing new
+   follows, it is what comes before.
 2. Words of the question, articles and other glue say nothing new, unless they belong to an accepted
    answer.
 3. A number, or a single letter, is right when it is the first of the clause; other words when they
@@ -57,7 +58,7 @@ _ASSERTS = frozenset(
         "translates stands refers comes"
     )
 )
-_NEGATIONS = frozenset(_words("not no never isn't aren't wasn't"))
+_NEGATIONS = frozenset(_words("not no never"))
 _MARKS = frozenset(_words("= , ; ( )"))
 _TURNS = _NEGATIONS | frozenset(_words("but which because while although whereas unlike , ; ( )"))
 _GLUE = frozenset(
@@ -74,6 +75,7 @@ def tokens(text: str) -> list[str]:
     """Comparable tokens of `text`: lower case, no accents, numbers in digits, and the marks `= , ; ( )`."""
     plain = unicodedata.normalize("NFKD", text.replace("\u2019", "'").replace("\u2212", "-"))
     plain = "".join(mark for mark in plain if not unicodedata.combining(mark)).lower()
+    plain = plain.replace("n't", " not")
     plain = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", plain)
     plain = re.sub(r"\b(?:one|a)[ -](?=(?:hundred|thousand)\b)", "", plain)
     found = [re.sub(r"'s$", "", token) for token in _TOKEN.findall(plain)]
@@ -121,6 +123,8 @@ def _clauses(sentence: Sequence[str]) -> list[list[str]]:
         verbs = [i for i, word in enumerate(sentence) if word in _ASSERTS]
         cut = verbs[0] if verbs else -1
     after, before = sentence[cut + 1 :], sentence[: max(cut, 0)]
+    if after and after[0] in _NEGATIONS:
+        return [[], []]
     return [_until_turn(after), _until_turn(before)]
 
 
@@ -149,10 +153,15 @@ def _asserts(clause: Sequence[str], answer: Sequence[str], old: Collection[str])
 def _free_answer(question: str, answers: Sequence[str], completion: str) -> tuple[bool, str]:
     accepted = [_bare(answer) for answer in answers]
     own = {word for answer in accepted for word in answer}
-    old = (set(tokens(question)) | _GLUE | _ASSERTS | _MARKS) - own
+    asked = set(tokens(question))
+    old = (asked | _GLUE | _ASSERTS | _MARKS) - own
     kind = next((k for k in (_is_number, _is_letter) if all(k(a[0]) for a in accepted)), None)
     for sentence in _sentences(completion):
-        for clause in _clauses(sentence):
+        clauses = _clauses(sentence)
+        subject = [word for word in clauses[1] if word not in old]
+        if subject in accepted and clauses[0] and not own & asked:
+            return True, ""
+        for clause in clauses:
             new = [word for word in clause if word not in old]
             if kind is not None:
                 new = [word for word in new if kind(word)]
