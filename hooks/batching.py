@@ -122,21 +122,28 @@ class Gather:
 
 
 def padded_batch(
-    prompts: Sequence[Rendered], pad_id: int, side: Literal["left", "right"] = "right"
+    prompts: Sequence[Rendered],
+    pad_id: int,
+    side: Literal["left", "right"] = "right",
+    prefix: int = 0,
 ) -> Batch:
-    """Lay each prompt into a row of its own, padded on one side."""
+    """Lay each prompt into a row of its own, padded on one side.
+
+    The first `prefix` tokens come before any padding: where all prompts begin with them, their
+    keys and values can be computed once.
+    """
     width = max(map(len, prompts))
     token_ids = torch.full((len(prompts), width), pad_id)
     position_ids = torch.zeros(len(prompts), width, dtype=torch.long)
     visible = torch.zeros(len(prompts), width, dtype=torch.bool)
     slots = []
     for row, prompt in enumerate(prompts):
-        start = width - len(prompt) if side == "left" else 0
-        own = slice(start, start + len(prompt))
+        shift = width - len(prompt) if side == "left" else 0
+        own = [*range(prefix), *range(shift + prefix, shift + len(prompt))]
         token_ids[row, own] = torch.tensor(prompt.token_ids)
         position_ids[row, own] = torch.arange(len(prompt))
         visible[row, own] = True
-        slots.append(range(own.start, own.stop))
+        slots.append(own)
     return Batch(
         tuple(prompts), token_ids, position_ids, visible, tuple(range(len(prompts))), tuple(slots)
     )

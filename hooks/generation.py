@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hooks.batching import Batch, padded_batch
-from hooks.capture import render_all
+from hooks.batching import Batch, common_prefix, padded_batch
+from hooks.capture import may_share, render_all
 from hooks.model import Model
 from hooks.prompts import Prompt, Rendered
 from hooks.weights import quiet_transformers
@@ -135,7 +135,9 @@ def _generate_batch(
 ) -> list[Completion]:
     from transformers import GenerationConfig, LogitsProcessorList
 
-    batch = padded_batch([prompt for prompt, _ in pairs], model.pad_id, side="left")
+    prompts = [prompt for prompt, _ in pairs]
+    prefix = _shared_prefix(model, prompts, max_new_tokens)
+    batch = padded_batch(prompts, model.pad_id, side="left", prefix=prefix)
     processors = LogitsProcessorList()
     if temperature is not None:
         seeds = [_row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
@@ -157,12 +159,40 @@ def _generate_batch(
             attention_mask=batch.attention_mask(model.dtype).to(model.device),
             generation_config=config,
             logits_processor=processors,
+            **_prefix_cache(model, prompts[0].token_ids[:prefix], len(prompts)),
         )
     width = batch.token_ids.shape[1]
     return [
         _completion(model, prompt.id, sample, row[width:].tolist(), stops)
         for (prompt, sample), row in zip(pairs, output.cpu(), strict=True)
     ]
+
+
+def _shared_prefix(model: Model, prompts: Sequence[Rendered], max_new_tokens: int) -> int:
+    """Return how many leading tokens to compute once: those that all prompts share, less the last.
+
+    Windowed layers count slots, and padding behind the prefix takes some: so none is shared where
+    the window could be reached.
+    """
+    longest, window = max(map(len, prompts)), model.architecture.window
+    fits = window is None or longest + max_new_tokens <= window
+    if len(prompts) == 1 or not fits or not may_share(model):
+        return 0
+    shared = min(common_prefix(prompts[0].token_ids, prompt.token_ids) for prompt in prompts)
+    return min(shared, min(map(len, prompts)) - 1)
+
+
+def _prefix_cache(model: Model, prefix: Sequence[int], n_rows: int) -> dict[str, Any]:
+    """Return the keys and values of a prefix for every row, under the name that generate takes."""
+    if not prefix:
+        return {}
+    tokens = torch.tensor([list(prefix)], device=model.device)
+    output = model.architecture.backbone(input_ids=tokens, use_cache=True)
+    # transformers 5 renamed it on the way.
+    name = "cache" if "cache" in output else "past_key_values"
+    cache = output[name]
+    cache.batch_repeat_interleave(n_rows)
+    return {name: cache}
 
 
 def _completion(

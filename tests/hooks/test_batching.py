@@ -76,6 +76,15 @@ def test_sorted_prompts_take_as_many_slots_as_they_have_distinct_prefixes(
     assert shared_length(in_order) == len(prefixes)
 
 
+def test_a_prefix_comes_before_the_padding() -> None:
+    prompts = [rendered("a", 1, 2, 3), rendered("b", 1, 2, 4, 5)]
+    batch = padded_batch(prompts, 0, side="left", prefix=2)
+    assert batch.token_ids.tolist() == [[1, 2, 0, 3], [1, 2, 4, 5]]
+    assert batch.position_ids.tolist() == [[0, 1, 0, 2], [0, 1, 2, 3]]
+    assert batch.visible.tolist() == [[True, True, False, True], [True] * 4]
+    assert [list(slots) for slots in batch.slots] == [[0, 1, 3], [0, 1, 2, 3]]
+
+
 def test_prompts_longer_than_the_window_are_padded() -> None:
     prompts = [rendered("short", 1, 2), rendered("long", 1, 2, 3, 4)]
     plan = plan_batches(prompts, batch_tokens=100, share=True, window=3)

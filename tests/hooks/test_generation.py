@@ -37,6 +37,19 @@ def test_greedy_completions_equal_a_loop_without_batches_or_caches(tiny_model: M
         assert completion.finished == (len(tokens) < 6)
 
 
+def test_a_prefix_of_all_prompts_is_read_once(tiny_model: Model) -> None:
+    lengths: list[int] = []
+    embedding = tiny_model.module.get_input_embeddings()
+    with embedding.register_forward_hook(lambda _, args, __: lengths.append(args[0].numel())):
+        shared = generate(tiny_model, PROMPTS, max_new_tokens=6)
+    sizes = [len(render(tiny_model, prompt)) for prompt in PROMPTS]
+    prefix = lengths[0]
+    assert prefix > min(sizes) / 3
+    assert lengths[1] == 3 * (max(sizes) - prefix)
+    # One prompt a batch shares nothing with any other.
+    assert generate(tiny_model, PROMPTS, max_new_tokens=6, batch_size=1) == shared
+
+
 def test_a_models_own_generation_config_cannot_change_labels(tiny_model: Model) -> None:
     plain = generate(tiny_model, PROMPTS, max_new_tokens=5)
     own = tiny_model.module.generation_config
