@@ -8,23 +8,23 @@ model rather than the input (that takes another reader of the same text).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from experiments.records import json_number
-from probes import (
-    Interval,
-    auroc_difference,
-    criterion_interval,
-    grouped_folds,
-    rate_interval,
-    stacked_gain,
+from experiments.inequalities import (
+    DEFAULT_RULES,
+    Comparisons,
+    Evidence,
+    Rules,
+    Scores,
+    bias_evidence,
+    checked_outcome,
+    parse_evidence,
 )
 
 STAGES = (
@@ -36,41 +36,6 @@ STAGES = (
     "faithful",
     "undetermined",
 )
-
-Verdict = Literal[
-    "beats", "does not beat", "as good as", "falls short", "under", "over", "undecided"
-]
-
-Estimand = Literal["fixed", "procedure"]
-Scores = Float[np.ndarray, "*regroupings item"]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Margins of the diagnosis, fixed before the data are seen."""
-
-    delta: float = 0.08
-    """AUROC difference that counts."""
-    parse_rate: float = 0.8
-    """A parse rate under this is unreadable."""
-    criterion: float = 0.5
-    """A criterion further from 0 than this is a bias."""
-    criterion_clear_of: float = 0.25
-    """The interval of a biased criterion must exclude everything nearer to 0 than this."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One inequality: its estimate, 95% interval and verdict, and the groups that would decide it."""
-
-    name: str
-    question: str
-    estimate: float
-    low: float
-    high: float
-    margin: float
-    verdict: Verdict
-    groups_needed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,45 +57,17 @@ class Breakdown:
 
     def to_json(self) -> dict[str, Any]:
         """The `breakdown` of `results.json`."""
-        rows = [
-            {
-                "name": row.name,
-                "question": row.question,
-                "estimate": json_number(row.estimate),
-                "ci": [json_number(row.low), json_number(row.high)],
-                "margin": row.margin,
-                "verdict": row.verdict,
-                "groups_needed": row.groups_needed,
-            }
-            for row in self.evidence
-        ]
         return {
             "stage": self.stage,
             "sentence": self.sentence,
-            "evidence": rows,
+            "evidence": [row.to_json() for row in self.evidence],
             "groups_needed": self.groups_needed,
         }
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Breakdown:
         """The inverse of `to_json`, which keeps six decimals."""
-
-        def number(value: float | None) -> float:
-            return math.nan if value is None else value
-
-        evidence = tuple(
-            Evidence(
-                one["name"],
-                one["question"],
-                number(one["estimate"]),
-                number(one["ci"][0]),
-                number(one["ci"][1]),
-                one["margin"],
-                one["verdict"],
-                one["groups_needed"],
-            )
-            for one in row["evidence"]
-        )
+        evidence = tuple(Evidence.from_json(one) for one in row["evidence"])
         return cls(row["stage"], row["sentence"], evidence, row["groups_needed"])
 
 
@@ -145,7 +82,7 @@ def diagnose(
     parsed_answer: Float[np.ndarray, " item"],
     *,
     folds: Int[np.ndarray, "*regroupings item"] | None = None,
-    rules: Rules = Rules(),
+    rules: Rules = DEFAULT_RULES,
     seed: int = 0,
 ) -> Breakdown:
     """Name the stage at which the outcome is lost on its way to the words.
@@ -167,8 +104,8 @@ def diagnose(
     Raises:
         ValueError: arrays of different lengths, an outcome other than 0 or 1, or scores that are not finite.
     """
-    path = _Path(
-        outcome=_checked_outcome(outcome),
+    path = Comparisons(
+        outcome=checked_outcome(outcome),
         groups=np.asarray(groups),
         folds=folds,
         delta=rules.delta,
@@ -193,12 +130,12 @@ def diagnose(
     decodable = path.beats_text("task probe beats the text", task, text)
     trained = path.beats_text("answer-slot probe beats the text", report, text)
     moved = path.beats_text("task probe moved to the answer slot beats the text", transferred, text)
-    best_name, best = _better(path, report, transferred, text, trained, moved)
+    best_name, best = _better(path, report, transferred, trained, moved)
     carried = path.as_good(f"{best_name} is as good as the task probe", best, task)
     said = path.as_good(f"words are as good as the {best_name}", words, best)
     kept = path.as_good("words are as good as the task probe", words, task)
-    readable = _readable(parsed, path.groups, rules)
-    unbiased = _unbiased(path.outcome, parsed, path.groups, rules)
+    readable = parse_evidence(parsed, path.groups, rules)
+    unbiased = bias_evidence(path.outcome, parsed, path.groups, rules)
     found = _Found(decodable, trained, moved, carried, said, readable, unbiased, kept)
 
     stage, open_question = _stage(found, rules.delta)
@@ -251,10 +188,9 @@ def _settled(row: Evidence, stage_of: dict[str, str]) -> tuple[str, Evidence | N
 
 
 def _better(
-    path: _Path,
+    path: Comparisons,
     report: np.ndarray,
     transferred: np.ndarray,
-    text: np.ndarray,
     trained: Evidence,
     moved: Evidence,
 ) -> tuple[str, np.ndarray]:
@@ -264,134 +200,6 @@ def _better(
     else:
         wins = path.difference(report, transferred).estimate >= 0
     return ("answer-slot probe", report) if wins else ("moved task probe", transferred)
-
-
-@dataclass(frozen=True)
-class _Path:
-    """What all inequalities share: the labels, the groups, the folds and the margin."""
-
-    outcome: np.ndarray
-    groups: np.ndarray
-    folds: np.ndarray | None
-    delta: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.groups.shape != self.outcome.shape:
-            raise ValueError(
-                f"groups: shape {self.groups.shape}, but outcome has {self.outcome.shape}; align them"
-            )
-
-    def checked(self, name: str, scores: np.ndarray) -> np.ndarray:
-        scores = np.atleast_2d(np.asarray(scores, dtype=float))
-        if scores.shape[-1] != self.outcome.size:
-            raise ValueError(
-                f"{name}: {scores.shape[-1]} items, but outcome has {self.outcome.size}; align them"
-            )
-        if not np.isfinite(scores).all():
-            raise ValueError(f"{name}: holds NaN or infinity; leave unscored items out beforehand")
-        return scores
-
-    @property
-    def scored_by(self) -> np.ndarray:
-        if self.folds is None:
-            return np.zeros((1, self.outcome.size), dtype=int)
-        return np.atleast_2d(self.folds)
-
-    @property
-    def stacked_on(self) -> np.ndarray:
-        if self.folds is None:
-            return np.atleast_2d(grouped_folds(self.outcome, self.groups, seed=self.seed))
-        return np.atleast_2d(self.folds)
-
-    def difference(self, a: np.ndarray, b: np.ndarray) -> Interval:
-        estimand: Estimand = "fixed" if self.folds is None else "procedure"
-        return auroc_difference(self.outcome, a, b, self.scored_by, self.groups, estimand=estimand)
-
-    def beats_text(self, name: str, probe: np.ndarray, text: np.ndarray) -> Evidence:
-        gain = stacked_gain(self.outcome, text, probe, self.stacked_on, self.groups)
-        question = "AUROC of text and probe stacked, minus the text alone"
-        return _three_valued(name, question, gain, self.delta, beats_question=True)
-
-    def as_good(self, name: str, a: np.ndarray, b: np.ndarray) -> Evidence:
-        question = "difference in AUROC on the same pairs"
-        return _three_valued(
-            name, question, self.difference(a, b), self.delta, beats_question=False
-        )
-
-
-def _three_valued(
-    name: str, question: str, gap: Interval, delta: float, *, beats_question: bool
-) -> Evidence:
-    """The verdict on a difference (METHODS section 7) and the groups that would decide an open one."""
-    verdict: Verdict = "undecided"
-    if beats_question:
-        if gap.high < delta:
-            verdict = "does not beat"
-        elif gap.low > 0:
-            verdict = "beats"
-    elif gap.low > -delta:
-        verdict = "as good as"
-    elif gap.high < 0:
-        verdict = "falls short"
-    needed = None
-    if verdict == "undecided":
-        needed = _groups_needed(gap, delta, beats_question=beats_question)
-    return Evidence(name, question, gap.estimate, gap.low, gap.high, delta, verdict, needed)
-
-
-def _groups_needed(gap: Interval, delta: float, *, beats_question: bool) -> int | None:
-    """Groups at which the interval, shrinking as one over the root of their number, would decide."""
-    if beats_question:
-        target = max(gap.estimate, delta - gap.estimate)
-    else:
-        target = max(gap.estimate + delta, -gap.estimate)
-    half_width = (gap.high - gap.low) / 2
-    if target <= 0 or not math.isfinite(half_width):
-        return None
-    return math.ceil(gap.n_groups * (half_width / target) ** 2)
-
-
-def _readable(parsed: np.ndarray, groups: np.ndarray, rules: Rules) -> Evidence:
-    rate = rate_interval(~np.isnan(parsed), groups)
-    verdict: Verdict = "undecided"
-    if rate.high < rules.parse_rate:
-        verdict = "under"
-    elif rate.low > rules.parse_rate:
-        verdict = "over"
-    return Evidence(
-        "answers can be parsed",
-        "parse rate of the generated answers",
-        rate.estimate,
-        rate.low,
-        rate.high,
-        rules.parse_rate,
-        verdict,
-    )
-
-
-def _unbiased(
-    outcome: np.ndarray, parsed: np.ndarray, groups: np.ndarray, rules: Rules
-) -> Evidence:
-    scored = ~np.isnan(parsed)
-    name, question = "answers are not biased", "criterion c of the parsed answers"
-    if len(set(groups[scored])) < 2:
-        return Evidence(name, question, np.nan, np.nan, np.nan, rules.criterion, "undecided")
-    c = criterion_interval(outcome[scored], parsed[scored].astype(int), groups[scored])
-    clear_of_zero = c.low > rules.criterion_clear_of or c.high < -rules.criterion_clear_of
-    verdict: Verdict = "undecided"
-    if abs(c.estimate) > rules.criterion and clear_of_zero:
-        verdict = "over"
-    elif c.low > -rules.criterion and c.high < rules.criterion:
-        verdict = "under"
-    return Evidence(name, question, c.estimate, c.low, c.high, rules.criterion, verdict)
-
-
-def _checked_outcome(outcome: np.ndarray) -> np.ndarray:
-    outcome = np.asarray(outcome)
-    if outcome.ndim != 1 or not np.isin(outcome, (0, 1)).all():
-        raise ValueError("outcome: must be one row of 0 and 1; leave unscored items out beforehand")
-    return outcome.astype(int)
 
 
 def _sentence(stage: str, found: _Found, open_question: Evidence | None) -> str:

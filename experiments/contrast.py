@@ -20,6 +20,7 @@ from experiments.predictors import N_STEPS, Cell, Fitting, Predictions, TaskData
 from experiments.probe_files import save_probe
 from experiments.progress import Reporter
 from experiments.records import json_number
+from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
 from experiments.words import words_result
 from probes import (
     Candidate,
@@ -30,47 +31,10 @@ from probes import (
     auroc_interval,
     cohen_kappa,
     max_statistic_test,
-    platt,
     same_fold_auroc,
     skip_reason,
     stacked_gain,
-    within_fold_zscores,
 )
-
-TABLE_COLUMNS = [
-    "task",
-    "kind",
-    "predictor",
-    "site",
-    "layer",
-    "position",
-    "auroc",
-    "ci_low",
-    "ci_high",
-    "estimand",
-    "n_items",
-    "n_groups",
-]
-"""Of `results.csv`: a row a predictor (`kind` "predictor") and a row a cell of a probe grid ("cell")."""
-
-SCORE_COLUMNS = [
-    "task",
-    "item",
-    "group",
-    "stratum",
-    "text",
-    "completion",
-    "outcome",
-    "fold",
-    "probe",
-    "report_probe",
-    "verbal",
-    "baseline_text",
-    "probe_probability",
-    "verbal_probability",
-    "verbal_answer",
-]
-"""Of `scores.csv`: a row an item; scores are those of the first regrouping, z-scored within folds."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +119,8 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
     return Contrast(
         data.task.name,
         result,
-        _table(data, predictions, intervals),
-        _scores(data, predictions),
+        predictor_table(data, predictions, intervals),
+        score_table(data, predictions),
         _refitted(data, predictions),
     )
 
@@ -296,72 +260,6 @@ def _curves(
         "text": json_number(intervals["text"].estimate),
         "verbal": json_number(intervals["verbal"].estimate),
     }
-
-
-def _table(
-    data: TaskData, predictions: Predictions, intervals: dict[str, Interval]
-) -> pd.DataFrame:
-    shared = {
-        "task": data.task.name,
-        "n_items": len(data.items),
-        "n_groups": len(set(data.groups)),
-    }
-    rows: list[dict[str, Any]] = [
-        shared
-        | {
-            "kind": "predictor",
-            "predictor": name,
-            "auroc": json_number(intervals[name].estimate),
-            "ci_low": json_number(intervals[name].low),
-            "ci_high": json_number(intervals[name].high),
-            "estimand": estimand,
-        }
-        for name, (_, estimand) in predictions.rows().items()
-    ]
-    for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
-        for (site, layer, position), auroc in zip(grid.cells, grid.nested.curve, strict=True):
-            rows.append(
-                shared
-                | {
-                    "kind": "cell",
-                    "predictor": predictor,
-                    "auroc": json_number(auroc),
-                    "site": site,
-                    "layer": layer,
-                    "position": position,
-                }
-            )
-    return pd.DataFrame(rows, columns=TABLE_COLUMNS)
-
-
-def _scores(data: TaskData, predictions: Predictions) -> pd.DataFrame:
-    """The first regrouping, item by item: what the pictures and a sceptical reader need."""
-    folds = predictions.folds[0]
-    probe, verbal = predictions.probe.nested.scores[0], predictions.verbal[0]
-
-    def standard(scores: np.ndarray) -> np.ndarray:
-        return within_fold_zscores(scores, folds).round(6)
-
-    return pd.DataFrame(
-        {
-            "task": data.task.name,
-            "item": data.ids,
-            "group": data.groups,
-            "stratum": [item.stratum for item in data.items],
-            "text": [item.text for item in data.items],
-            "completion": [row.completions[0] for row in data.behavior],
-            "outcome": data.outcome,
-            "fold": folds,
-            "probe": standard(probe),
-            "report_probe": standard(predictions.report.nested.scores[0]),
-            "verbal": standard(verbal),
-            "baseline_text": standard(predictions.text[0]),
-            "probe_probability": platt(data.outcome, probe, folds).round(6),
-            "verbal_probability": platt(data.outcome, verbal, folds).round(6),
-            "verbal_answer": data.parsed,
-        },
-        columns=SCORE_COLUMNS,
-    )
 
 
 def _refitted(data: TaskData, predictions: Predictions) -> dict[str, tuple[RidgeProbe, Cell]]:

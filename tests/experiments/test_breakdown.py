@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from experiments.breakdown import STAGES, Breakdown, _groups_needed, _three_valued, diagnose
+from experiments.breakdown import STAGES, Breakdown, diagnose
+from experiments.inequalities import groups_needed, three_valued
 from probes import Interval
 
 N_GROUPS = 300
@@ -96,8 +97,8 @@ def test_inverted_words_are_not_read_out() -> None:
         (-0.02, 0.12, "undecided"),
     ],
 )
-def test_beats_is_three_valued(low: float, high: float, verdict: str) -> None:
-    row = _three_valued("a", "q", interval(low, high), 0.08, beats_question=True)
+def test_beats_isthree_valued(low: float, high: float, verdict: str) -> None:
+    row = three_valued("a", "q", interval(low, high), 0.08, beats_question=True)
     assert row.verdict == verdict
 
 
@@ -110,8 +111,8 @@ def test_beats_is_three_valued(low: float, high: float, verdict: str) -> None:
         (-0.20, 0.05, "undecided"),
     ],
 )
-def test_as_good_is_three_valued(low: float, high: float, verdict: str) -> None:
-    row = _three_valued("a", "q", interval(low, high), 0.08, beats_question=False)
+def test_as_good_isthree_valued(low: float, high: float, verdict: str) -> None:
+    row = three_valued("a", "q", interval(low, high), 0.08, beats_question=False)
     assert row.verdict == verdict
 
 
@@ -119,10 +120,10 @@ def test_as_good_is_three_valued(low: float, high: float, verdict: str) -> None:
 @pytest.mark.parametrize("center", [-0.10, -0.03, 0.02, 0.06])
 def test_the_groups_asked_for_would_decide(beats_question: bool, center: float) -> None:
     wide = interval(center - 0.2, center + 0.2, n_groups=50)
-    needed = _groups_needed(wide, 0.08, beats_question=beats_question)
+    needed = groups_needed(wide, 0.08, beats_question=beats_question)
     half = 0.2 * np.sqrt(50 / (needed + 1))
     narrow = interval(center - half, center + half)
-    row = _three_valued("a", "q", narrow, 0.08, beats_question=beats_question)
+    row = three_valued("a", "q", narrow, 0.08, beats_question=beats_question)
     assert row.verdict != "undecided"
 
 
