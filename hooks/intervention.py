@@ -182,7 +182,7 @@ def _check(model: Model, intervention: Intervention) -> None:
 def _register(model: Model, intervention: Intervention) -> list[Any]:
     architecture = model.architecture
     site = intervention.site
-    block = architecture.blocks[0 if site == "embed" else intervention.layer]
+    block = architecture.blocks[0 if site in LAYERLESS_SITES else intervention.layer]
 
     def change(states: Tensor) -> Tensor:
         return _changed(model, intervention, states)
