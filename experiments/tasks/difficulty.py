@@ -1,10 +1,11 @@
 """The difficulty task: short questions with checkable answers, half of them right for a small model.
 
 Items are made from tables of facts (`data/difficulty.yaml`), each fact asked in two of its stratum's
-forms. Forms and facts were chosen by the embedded model's accuracy and by balance alone (strata of mixed
-outcome, about half right overall), whole forms at a time: no probe, text classifier or self-prediction
-was consulted, and no single item was dropped for its outcome. Sequences, calendar arithmetic, counting of
-letters and spelling backwards are absent, because the embedded model hardly ever gets them right.
+forms. Forms, strata and tables were chosen by the embedded model's accuracy and by balance alone (strata of
+mixed outcome, about half right overall): whole forms and strata were dropped, and regular plurals, which it
+nearly always gets right, gave way to irregular ones. No probe, text classifier or self-prediction was
+consulted. Sequences, calendar arithmetic, counting of letters, spelling backwards and translation are
+absent, because that model seldom gets them right; accuracies of another model are not balanced by design.
 Paraphrases of the self-prediction were chosen by the probability mass on their options.
 
 An item's group is the connected component of the entities that it shares with others (`meta["shares"]`:
