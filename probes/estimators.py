@@ -1,6 +1,6 @@
 """Four linear probes with scikit-learn's interface and a direction in raw activation space.
 
-Every probe standardizes inside (mean and spread of the rows it was fitted on) and folds that back:
+Every probe standardizes inside, on the rows it was fitted on, and folds that back:
 `decision_function(X) == X @ direction_ + intercept_` on raw activations, positive for `classes_[1]`.
 """
 
@@ -63,7 +63,7 @@ class _LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """`X @ direction_ + intercept_`, positive where `classes_[1]` is predicted."""
         check_is_fitted(self)
         rows: Matrix = validate_data(self, X, dtype=np.float64, reset=False)
-        return rows @ self.direction_ + self.intercept_
+        return np.asarray(rows @ self.direction_ + self.intercept_)
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item 2"]:
         """The logistic function of `decision_function`, `[P(classes_[0]), P(classes_[1])]`.
@@ -77,7 +77,7 @@ class _LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of every row."""
         positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        return np.asarray(self.classes_[positive.astype(int)])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,24 +9,19 @@ scores the choice once; on pure noise the selected score averages 0.5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-import joblib
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
+from probes._parallel import Progress, map_in_threads
 from probes.metrics import same_fold_auroc, winning_pairs, within_fold_zscores
 from probes.ridge import ALPHAS, Refit, RidgeSource
 from probes.splits import binary_labels, regrouped_folds
-
-Progress = Callable[[int, int], None]
-"""Called with (candidates done, candidates in all)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class NestedResult:
     scores: Float[np.ndarray, "regrouping item"]
     """Of the cell and alpha selected without the item's fold; z-scored within folds."""
     candidate_scores: Float[np.ndarray, "candidate regrouping item"]
-    """Of every cell, alpha selected without the item's fold: the curve beside the selected score."""
+    """Of every cell, alpha selected without the item's fold."""
     selected_candidate: Int[np.ndarray, "regrouping fold"]
     """Index into `names`."""
     selected_alpha: Float[np.ndarray, "regrouping fold"]
@@ -119,16 +114,7 @@ def nested_ridge(
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error
 
-    evaluated = []
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(joblib.cpu_count()) as workers,
-    ):
-        for done, result in enumerate(workers.map(evaluate, candidates), start=1):
-            evaluated.append(result)
-            if progress is not None:
-                progress(done, len(candidates))
-
+    evaluated = map_in_threads(evaluate, candidates, progress)
     n_candidates = len(candidates)
     scores = np.empty(folds.shape)
     candidate_scores = np.empty((n_candidates, *folds.shape))

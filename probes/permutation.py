@@ -7,18 +7,16 @@ Rows are never shuffled freely: labels that are alike within groups make a free 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
-import joblib
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
+from probes._parallel import Progress, map_in_threads
 from probes.metrics import same_fold_auroc
-from probes.nested import Candidate, Progress, mean_fold_scores
+from probes.nested import Candidate, mean_fold_scores
 from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import binary_labels, check_groups, group_codes
 
@@ -84,7 +82,7 @@ class MaxStatistic:
     def band(self, level: float = 0.95) -> Float[np.ndarray, "candidate 2"]:
         """Central band of every single cell's AUROC under the null, all alphas together."""
         tail = (1 - level) / 2
-        return np.nanquantile(self.null, (tail, 1 - tail), axis=(0, 2)).T
+        return np.asarray(np.nanquantile(self.null, (tail, 1 - tail), axis=(0, 2)).T)
 
 
 def max_statistic_test(
@@ -129,16 +127,7 @@ def max_statistic_test(
             scores += mean_fold_scores(sources, columns, fold_of, (fold,), alphas)
         return np.stack([same_fold_auroc(columns, one, fold_of) for one in scores])
 
-    aurocs = []
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(joblib.cpu_count()) as workers,
-    ):
-        for done, result in enumerate(workers.map(evaluate, candidates), start=1):
-            aurocs.append(result)
-            if progress is not None:
-                progress(done, len(candidates))
-    grid = np.stack(aurocs)
+    grid = np.stack(map_in_threads(evaluate, candidates, progress))
     return MaxStatistic(
         tuple(candidate.name for candidate in candidates),
         grid[..., 0],

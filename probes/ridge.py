@@ -89,11 +89,12 @@ class _Design:
             rows = (self.matrix - mean) * scale
             if rows.shape[1] < len(train):
                 Z = rows.astype(np.float64)
-                return _primal(Z[train], Z[test], targets - offset, alphas) + offset
+                fitted = _primal(Z[train], Z[test], targets - offset, alphas)
+                return np.asarray(fitted + offset)
             kernel = rows @ rows.T
         square = kernel[np.ix_(train, train)].astype(np.float64)
         cross = kernel[np.ix_(test, train)].astype(np.float64)
-        return _dual(square, cross, targets - offset, alphas) + offset
+        return np.asarray(_dual(square, cross, targets - offset, alphas) + offset)
 
     def _training_statistics(self, train: Rows, standardize: bool) -> tuple[Any, Any]:
         weights = np.zeros(self.matrix.shape[0], dtype=self.matrix.dtype)
@@ -114,7 +115,7 @@ def _sparse_kernel(matrix: Any, mean: Matrix, scale: Matrix) -> Matrix:
     shift = mean * scale
     with_shift = scaled @ shift
     product: Matrix = (scaled @ scaled.T).toarray()
-    return product - with_shift[:, None] - with_shift[None, :] + shift @ shift
+    return np.asarray(product - with_shift[:, None] - with_shift[None, :] + shift @ shift)
 
 
 def _primal(train: Matrix, test: Matrix, targets: Matrix, alphas: Sequence[float]) -> Matrix:

@@ -8,13 +8,13 @@ training sets and covers 0.86-0.91 instead of 0.95.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from scipy import sparse
 from scipy.stats import t as student_t
 
 from probes.metrics import criterion
@@ -25,6 +25,13 @@ LEVEL = 0.95
 FEW_GROUPS = 30
 HIGH_AUROC = 0.95
 FEW_REGROUPINGS = 5
+TRAINING = 1.0
+"""Variance from training sets, as a multiple of the variance from test items.
+
+Without signal a score is a sum over (test item, training item) of terms that are symmetric in the
+two, and cross-validation meets every such pair twice, once in either role: the variance is twice
+what it is with the training rows held fixed. With signal it is somewhat less than that.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Interval:
     method: str
     n_groups: int
     approximate: bool
-    """Fewer than 30 groups, an AUROC above 0.95, or too few regroupings: coverage not vouched for."""
+    """Fewer than 30 groups or 5 regroupings, or an AUROC above 0.95: coverage not vouched for."""
 
 
 def auroc_interval(
@@ -62,12 +69,19 @@ def auroc_interval(
     exactly 0 or 1 the other limit is the exact binomial one over the groups of the rarer class.
     """
     labels = binary_labels(y)
-    codes = group_codes(groups)
+    codes = _checked_groups(groups)
+    _check_estimand(estimand)
     score_rows, fold_rows = _align(scores, folds, len(labels))
-    thetas, influences = _influences(labels, score_rows, fold_rows)
-    estimate = float(thetas.mean())
+    aurocs, variances = [], []
+    for values, fold_of in zip(score_rows, fold_rows, strict=True):
+        pairs = _Pairs.within(labels, fold_of)
+        scored = pairs.score(values)
+        aurocs.append(scored.auroc)
+        variances.append(pairs.variance(scored.residuals, codes))
+    estimate = float(np.mean(aurocs))
     n_groups = int(codes.max()) + 1
-    error = _standard_error(influences, codes, fold_rows, estimand)
+    inflation = 1 + TRAINING if estimand == "procedure" else 1.0
+    error = float(np.sqrt(np.mean(variances) * inflation))
     if 0 < estimate < 1:
         half = _t_quantile(n_groups) * error / (estimate * (1 - estimate))
         logit = np.log(estimate / (1 - estimate))
@@ -80,9 +94,9 @@ def auroc_interval(
         estimate,
         float(low),
         float(high),
-        _method("cluster DeLong, logit", estimand, len(thetas)),
+        _method("cluster DeLong, logit", estimand, len(aurocs)),
         n_groups,
-        _is_approximate(estimand, n_groups, len(thetas), estimate),
+        _is_approximate(estimand, n_groups, len(aurocs), estimate),
     )
 
 
@@ -98,31 +112,41 @@ def auroc_difference(
     """Same-fold AUROC of `first` minus that of `second`, on the same items, folds and pairs.
 
     Arguments as in `auroc_interval`; a predictor that was not trained here is given as `[item]`
-    and used for all regroupings. The estimand is "procedure" as soon as one of the two is.
+    and used for all regroupings; a trained one is `[regrouping, item]`, even with one regrouping.
+    The estimand is "procedure" as soon as one of the two was trained.
     """
     labels = binary_labels(y)
-    codes = group_codes(groups)
-    first_rows, folds_first = _align(first, folds, len(labels))
-    second_rows, folds_second = _align(second, folds, len(labels))
-    n_regroupings = max(len(first_rows), len(second_rows))
-    fold_rows = folds_first if len(folds_first) == n_regroupings else folds_second
-    first_rows, second_rows = (
-        np.broadcast_to(rows, fold_rows.shape) for rows in (first_rows, second_rows)
-    )
-    theta_first, influence_first = _influences(labels, first_rows, fold_rows)
-    theta_second, influence_second = _influences(labels, second_rows, fold_rows)
-    estimate = float((theta_first - theta_second).mean())
+    codes = _checked_groups(groups)
+    _check_estimand(estimand)
+    trained = [estimand == "procedure" and np.ndim(one) == 2 for one in (first, second)]
+    n_regroupings = max(np.atleast_2d(rows).shape[0] for rows in (first, second, folds))
+    folds = np.broadcast_to(np.asarray(folds), (n_regroupings, len(labels)))
+    first_rows, fold_rows = _align(first, folds, len(labels))
+    second_rows, _ = _align(second, folds, len(labels))
+    aurocs, variances = [], []
+    for a, b, fold_of in zip(first_rows, second_rows, fold_rows, strict=True):
+        pairs = _Pairs.within(labels, fold_of)
+        scored = pairs.score(a), pairs.score(b)
+        aurocs.append([one.auroc for one in scored])
+        residuals = [
+            np.stack(pair) for pair in zip(*(one.residuals for one in scored), strict=True)
+        ]
+        variance = pairs.variance([r[0] - r[1] for r in residuals], codes)
+        if any(trained):
+            from_training = [r[0] * trained[0] - r[1] * trained[1] for r in residuals]
+            variance += TRAINING * pairs.variance(from_training, codes)
+        variances.append(variance)
+    means = np.mean(aurocs, axis=0)
+    estimate = float(means[0] - means[1])
     n_groups = int(codes.max()) + 1
-    error = _standard_error(influence_first - influence_second, codes, fold_rows, estimand)
-    half = _t_quantile(n_groups) * error
-    highest = max(theta_first.mean(), theta_second.mean())
+    half = _t_quantile(n_groups) * float(np.sqrt(np.mean(variances)))
     return Interval(
         estimate,
-        float(estimate - half),
-        float(estimate + half),
+        estimate - half,
+        estimate + half,
         _method("paired cluster DeLong", estimand, n_regroupings),
         n_groups,
-        _is_approximate(estimand, n_groups, n_regroupings, float(highest)),
+        _is_approximate(estimand, n_groups, n_regroupings, float(means.max())),
     )
 
 
@@ -133,7 +157,7 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     quantile (Korn and Graubard 1998); all or none succeeding counts every group once.
     """
     values = binary_labels(successes)
-    codes = group_codes(groups)
+    codes = _checked_groups(groups)
     n_groups = int(codes.max()) + 1
     rate = float(values.mean())
     variance = _cluster_variance((values - rate) / len(values), codes)
@@ -156,10 +180,8 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
     """Criterion c of yes/no answers `[item]` (see `criterion`), jackknife over groups."""
     labels = binary_labels(y)
     yes = binary_labels(answers)
-    codes = group_codes(groups)
+    codes = _checked_groups(groups)
     n_groups = int(codes.max()) + 1
-    if n_groups < 2:
-        raise ValueError("groups: an interval needs at least 2 groups, got 1")
     estimate = criterion(labels, yes)
     left_out = np.array([criterion(labels[codes != g], yes[codes != g]) for g in range(n_groups)])
     variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
@@ -172,6 +194,18 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
         n_groups,
         n_groups < FEW_GROUPS,
     )
+
+
+def _checked_groups(groups: ArrayLike) -> NDArray[np.int64]:
+    codes = group_codes(groups)
+    if codes.max() < 1:
+        raise ValueError("groups: an interval needs at least 2 groups, got 1")
+    return codes
+
+
+def _check_estimand(estimand: str) -> None:
+    if estimand not in ("fixed", "procedure"):
+        raise ValueError(f"estimand must be 'fixed' or 'procedure', got {estimand!r}")
 
 
 def _align(
@@ -194,65 +228,76 @@ def _align(
     )
 
 
-def _influences(
-    labels: NDArray[np.int64], scores: NDArray[np.float64], folds: NDArray[np.int64]
-) -> tuple[Float[np.ndarray, "regrouping"], Float[np.ndarray, "regrouping item"]]:
-    """AUROC of every regrouping and each item's share in its error.
+@dataclass(frozen=True)
+class _Scored:
+    """One predictor in one regrouping: its AUROC and every pair's share in it."""
 
-    An item's influence is the sum of (win - AUROC) over its same-fold opposite-class pairs, over
-    the number of all pairs (Hajek projection; DeLong's placements where there is one fold).
-    """
-    thetas = np.empty(len(scores))
-    influences = np.zeros(scores.shape)
-    for r, (values, fold_of) in enumerate(zip(scores, folds, strict=True)):
-        wins = np.zeros(len(labels))
-        opponents = np.zeros(len(labels))
+    auroc: float
+    residuals: list[NDArray[np.float64]]
+    """A matrix `[positive, negative]` a fold of (win - AUROC) / number of all pairs."""
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The rows of positives and of negatives in every fold of one regrouping."""
+
+    of_fold: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+    @classmethod
+    def within(cls, labels: NDArray[np.int64], fold_of: NDArray[np.int64]) -> _Pairs:
+        of_fold = []
         for fold in np.unique(fold_of):
             rows = np.flatnonzero(fold_of == fold)
-            wins[rows], opponents[rows] = _wins_of_each(labels[rows], values[rows])
-        positive = labels == 1
-        n_pairs = opponents[positive].sum()
-        if n_pairs == 0:
+            of_fold.append((rows[labels[rows] == 1], rows[labels[rows] == 0]))
+        if not any(len(positive) and len(negative) for positive, negative in of_fold):
             raise ValueError("y: no fold holds both classes, so there is no pair to score")
-        thetas[r] = wins[positive].sum() / n_pairs
-        influences[r] = (wins - thetas[r] * opponents) / n_pairs
-    return thetas, influences
+        return cls(of_fold)
+
+    def score(self, values: NDArray[np.float64]) -> _Scored:
+        wins = [
+            (1 + np.sign(values[positive][:, None] - values[negative])) / 2
+            for positive, negative in self.of_fold
+        ]
+        n_pairs = sum(won.size for won in wins)
+        auroc = float(sum(won.sum() for won in wins) / n_pairs)
+        return _Scored(auroc, [(won - auroc) / n_pairs for won in wins])
+
+    def variance(self, residuals: Sequence[NDArray[np.float64]], codes: NDArray[np.int64]) -> float:
+        """Variance of the sum of all residuals when pairs that share a group are dependent.
+
+        `sum_g (residuals of pairs that touch g)^2` is the cluster-DeLong variance; it counts the
+        square of a block of pairs between two groups once for either group, which the second sum
+        takes back. With a few groups a fold that is a third of the variance.
+        """
+        n_groups = int(codes.max()) + 1
+        touching = np.zeros(n_groups)
+        twice = within = 0.0
+        for (positive, negative), residual in zip(self.of_fold, residuals, strict=True):
+            present, local = np.unique(
+                codes[np.concatenate([positive, negative])], return_inverse=True
+            )
+            of_positive = _indicator(local[: len(positive)], len(present))
+            of_negative = _indicator(local[len(positive) :], len(present))
+            block = (of_negative @ (of_positive @ residual).T).T
+            own = block.diagonal().copy()
+            block = block + block.T
+            np.fill_diagonal(block, own)
+            touching[present] += block.sum(axis=1)
+            within += float((own**2).sum())
+            twice += float((np.triu(block, 1) ** 2).sum())
+        # Never less than if the blocks were independent of each other.
+        total = max(float((touching**2).sum()) - twice, twice + within)
+        return n_groups / (n_groups - 1) * total
 
 
-def _wins_of_each(
-    labels: NDArray[np.int64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of every item: in how many of its opposite-class pairs the positive wins; how many it has."""
-    positive = labels == 1
-    n_positive = int(positive.sum())
-    n_negative = len(labels) - n_positive
-    overall = rankdata(values)
-    wins = np.empty(len(labels))
-    wins[positive] = overall[positive] - rankdata(values[positive])
-    wins[~positive] = n_positive - (overall[~positive] - rankdata(values[~positive]))
-    return wins, np.where(positive, n_negative, n_positive).astype(np.float64)
+def _indicator(codes: NDArray[np.int64], n_groups: int) -> Any:
+    ones = np.ones(len(codes))
+    return sparse.csr_array((ones, (codes, np.arange(len(codes)))), (n_groups, len(codes)))
 
 
 def _cluster_variance(influence: NDArray[np.float64], codes: NDArray[np.int64]) -> float:
     sums = np.bincount(codes, weights=influence)
-    if len(sums) < 2:
-        raise ValueError("groups: an interval needs at least 2 groups, got 1")
     return float(len(sums) / (len(sums) - 1) * (sums**2).sum())
-
-
-def _standard_error(
-    influences: NDArray[np.float64],
-    codes: NDArray[np.int64],
-    folds: NDArray[np.int64],
-    estimand: Estimand,
-) -> float:
-    if estimand not in ("fixed", "procedure"):
-        raise ValueError(f"estimand must be 'fixed' or 'procedure', got {estimand!r}")
-    variance = float(np.mean([_cluster_variance(row, codes) for row in influences]))
-    if estimand == "procedure":
-        n_folds = np.mean([len(np.unique(row)) for row in folds])
-        variance *= 1 + 1 / (n_folds - 1)
-    return float(np.sqrt(variance))
 
 
 def _t_quantile(n_groups: int) -> float:
