@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -110,7 +111,7 @@ class Gather:
 
     def rows(self, states: Tensor) -> Float[Tensor, "token d_model"]:
         """Copy the wanted rows out of `[row, slot, d_model]`, so that the rest can be freed."""
-        flat = states.reshape(-1, states.shape[-1])
+        flat = rearrange(states, "... d_model -> (...) d_model")
         return flat.index_select(0, self.flat.to(flat.device))
 
     def means(self, rows: Float[Tensor, "token d_model"]) -> Float[Tensor, "item position d_model"]:
@@ -118,7 +119,10 @@ class Gather:
         device = rows.device
         sums = torch.zeros(len(self.counts), rows.shape[-1], device=device)
         sums.index_add_(0, self.segment.to(device), rows.float())
-        return (sums / self.counts.to(device)).view(*self.shape, -1)
+        means = sums / self.counts.to(device)
+        return rearrange(
+            means, "(item position) d_model -> item position d_model", item=self.shape[0]
+        )
 
 
 def padded_batch(

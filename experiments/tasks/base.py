@@ -84,17 +84,24 @@ class Elicitation:
     def parse(self, answer: str) -> tuple[int | None, str]:
         """The predicted outcome in a generated answer, or None with the reason.
 
-        The first option word found decides; both options in one answer count as unparsed.
+        An answer must name exactly one option. A word may be written in any case; a letter must be a capital or
+        the whole answer, for "a" is also an article.
         """
-        words = re.findall(r"[a-z]+", answer.lower())
-        found = {word for word in words if word in {self.yes.lower(), self.no.lower()}}
+        words = re.findall(r"[^\W\d_]+", answer)
         if not words:
             return None, "empty"
-        if not found:
-            return None, "no option named"
-        if len(found) == 2:
+        yes, no = (_names(words, option) for option in (self.yes, self.no))
+        if yes and no:
             return None, "both options named"
-        return int(self.yes.lower() in found), ""
+        if not yes and not no:
+            return None, "no option named"
+        return int(yes), ""
+
+
+def _names(words: Sequence[str], option: str) -> bool:
+    if len(option) == 1 and len(words) > 1:
+        return option.upper() in words
+    return option.lower() in (word.lower() for word in words)
 
 
 class Task(ABC):

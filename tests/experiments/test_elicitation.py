@@ -1,0 +1,59 @@
+import pytest
+
+from experiments.tasks import TASKS, Elicitation, Item
+
+LETTERS = Elicitation("l", "letters", "ab", "{prompt} A or B?", yes="A", no="B")
+WORDS = Elicitation("w", "words", "yes-no", "{prompt} Yes or no?", yes="Yes", no="No")
+
+
+@pytest.mark.parametrize(
+    ("elicitation", "answer", "expected"),
+    [
+        (LETTERS, "A", (1, "")),
+        (LETTERS, " b", (0, "")),
+        (LETTERS, "B. I would", (0, "")),
+        (LETTERS, "(A)", (1, "")),
+        (LETTERS, "I'm a model", (None, "no option named")),
+        (LETTERS, "A or B", (None, "both options named")),
+        (LETTERS, "**A**", (1, "")),
+        (WORDS, "yes, I", (1, "")),
+        (WORDS, "NO.", (0, "")),
+        (WORDS, "Nobody", (None, "no option named")),
+        (WORDS, "Yes or no", (None, "both options named")),
+        (WORDS, "", (None, "empty")),
+        (WORDS, "42 ...", (None, "empty")),
+        (WORDS, "はい", (None, "no option named")),
+    ],
+)
+def test_answers_are_parsed_or_say_why_not(elicitation, answer, expected) -> None:
+    assert elicitation.parse(answer) == expected
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_elicitations_quote_first_and_come_in_both_orders(name: str) -> None:
+    """The quoted prompt stands before the question; each paraphrase has two orders, side by side."""
+    elicitations = TASKS[name].elicitations
+    assert len(elicitations) == 8
+    assert len({e.name for e in elicitations}) == 8
+    item = Item("i", name, "g", "s", ({"role": "user", "content": "Where is my {cat}?"},))
+    for first, second in zip(elicitations[::2], elicitations[1::2], strict=True):
+        assert first.paraphrase == second.paraphrase
+        assert first.order != second.order
+        assert first.template != second.template
+    for e in elicitations:
+        prompt = e.prompt(item)
+        assert prompt.quote == item.text
+        content = prompt.messages[-1]["content"]
+        assert content.count(item.text) == 1
+        assert content.rindex("?") > content.index(item.text) + len(item.text)
+        assert prompt.id == f"i/{e.name}"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_reference_answer_stands_in_a_question(name: str) -> None:
+    """Reference answers never appear in a self-prediction prompt, outside the quoted text itself."""
+    task = TASKS[name]()
+    for item in task.items():
+        for e in task.elicitations:
+            frame = e.template.replace("{prompt}", "").lower().split()
+            assert not {answer.lower() for answer in item.answers if len(answer) > 1} & set(frame)
