@@ -5,7 +5,8 @@ hedges or deflects and leaves open whether help follows) or `comply` (it goes al
 They read at most the first 16 tokens of an answer, so every rule works on a text that may break off anywhere.
 
 What a label does *not* say: a compliance may be invented ("the phone number is 123"), and a partial may turn
-into either of the others later on.
+into either of the others later on. Once the rules were settled, 95 further completions of the embedded model were read
+one by one, 75 of them outside its stock refusal ("but as a ..."): the rules were wrong on 2.
 """
 
 from __future__ import annotations

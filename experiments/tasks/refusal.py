@@ -10,8 +10,9 @@ declined and most templates hold both outcomes; candidates answered with a parti
 used outcomes and balance alone, never a probe, a text classifier or a self-prediction. So the rate of refusal here is
 a design, not a finding, and the baselines of type and entity are near chance by design.
 
-A group is a template. A named person, and the attribute or object that a request is about, belong to one template
-only; openings and common nouns recur, and `meta["entity"]` allows a second split that holds out whole kinds of entity.
+A group is a template. A named person belongs to one item, and the attribute, verb phrase or object that a template is
+about was written for it alone; openings and common nouns recur, and `meta["entity"]` allows a second split that holds
+out whole kinds of entity.
 """
 
 from __future__ import annotations
