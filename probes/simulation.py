@@ -44,7 +44,7 @@ def clustered_data(
     auroc: float = 0.5,
     label_icc: float | None = None,
 ) -> Clustered:
-    """Normal features that share one direction with the labels, so that it alone scores `auroc`.
+    """Normal features, each as informative as the next, that together score `auroc` at best.
 
     Args:
         groups: group of every item, 0..G-1.
@@ -55,6 +55,6 @@ def clustered_data(
     latent = clustered_normal(rng, groups, 1, icc if label_icc is None else label_icc)[:, 0]
     y = (latent > 0).astype(np.int64)
     X = clustered_normal(rng, groups, n_features, icc)
-    direction = rng.normal(size=n_features)
-    direction *= np.sqrt(2) * norm.ppf(auroc) / np.linalg.norm(direction)
+    direction = rng.choice([-1.0, 1.0], n_features)
+    direction *= np.sqrt(2 / n_features) * norm.ppf(auroc)
     return Clustered(X + np.outer(y - 0.5, direction), y, groups)

@@ -68,7 +68,7 @@ def check_groups(folds: ArrayLike, groups: ArrayLike) -> None:
     straddling = fold_of != fold_of[first][codes]
     if straddling.any():
         raise ValueError(
-            f"groups: {names[straddling][0]!r} lies in more than one fold; "
+            f"groups: {str(names[straddling][0])!r} lies in more than one fold; "
             "use grouped_folds so that a group is never split"
         )
 

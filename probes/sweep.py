@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from threadpoolctl import threadpool_limits
 
 from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
 from probes.splits import binary_labels, grouped_folds, skip_reason
@@ -105,31 +106,27 @@ def sweep(
         )
     folds = grouped_folds(labels, groups, n_folds, seed)
     rows = []
-    for site, layer, position in reader.cells():
-        X = np.asarray(reader.read(site, layer=layer, position=position))
-        where = f"cell ({site}, {layer}, {position})"
-        if len(X) != n:
-            raise ValueError(f"y has {n} labels but {where} has {len(X)} items; align them")
-        finite = np.isfinite(X).all(axis=1)
-        if not finite.all():
-            raise ValueError(f"{where}: nan or inf at item {int(np.argmin(finite))}; capture again")
-        scores, converged = _out_of_fold(estimator, X, labels, folds)
-        interval = auroc_interval(labels, scores, folds, groups, estimand="procedure")
-        rows.append(
-            SweepRow(
-                site,
-                layer,
-                position,
-                interval.estimate,
-                interval.low,
-                interval.high,
-                n,
-                n_groups,
-                converged,
-                None,
-            )
-        )
+    # Threads of BLAS cost more than they give on matrices of this size.
+    with threadpool_limits(1, user_api="blas"):
+        for cell in reader.cells():
+            X = _read(reader, cell, n)
+            scores, converged = _out_of_fold(estimator, X, labels, folds)
+            auroc = auroc_interval(labels, scores, folds, groups, estimand="procedure")
+            numbers = auroc.estimate, auroc.low, auroc.high
+            rows.append(SweepRow(*cell, *numbers, n, n_groups, converged, None))
     return SweepResult(tuple(rows))
+
+
+def _read(reader: Reader, cell: Cell, n_items: int) -> NDArray[Any]:
+    site, layer, position = cell
+    X = np.asarray(reader.read(site, layer=layer, position=position))
+    where = f"cell ({site}, {layer}, {position})"
+    if len(X) != n_items:
+        raise ValueError(f"y has {n_items} labels but {where} has {len(X)} items; align them")
+    finite = np.isfinite(X).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"{where}: nan or inf at item {int(np.argmin(finite))}; capture it again")
+    return X
 
 
 def _out_of_fold(

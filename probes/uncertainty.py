@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,9 +64,9 @@ def auroc_interval(
         groups: group of every item `[item]`.
         estimand: "fixed" or "procedure" (see the module); a procedure wants >= 5 regroupings.
 
-    Variance: cluster DeLong, `G/(G-1) * sum_g (sum of its items' influences)^2`, mean over
-    regroupings, times `1 + n_test/n_train` for a procedure (Nadeau and Bengio 2003). At an AUROC of
-    exactly 0 or 1 the other limit is the exact binomial one over the groups of the rarer class.
+    Variance: cluster DeLong with pairs that share groups twice counted once, mean over regroupings;
+    for a procedure the training sets' share (`TRAINING`) is added. At an AUROC of exactly 0 or 1
+    the other limit is the exact binomial one over the groups of the rarer class.
     """
     labels = binary_labels(y)
     codes = _checked_groups(groups)
@@ -81,9 +81,10 @@ def auroc_interval(
     estimate = float(np.mean(aurocs))
     n_groups = int(codes.max()) + 1
     inflation = 1 + TRAINING if estimand == "procedure" else 1.0
-    error = float(np.sqrt(np.mean(variances) * inflation))
+    error = float(np.sqrt(np.mean([one.value for one in variances]) * inflation))
+    degrees = float(np.mean([one.degrees for one in variances]))
     if 0 < estimate < 1:
-        half = _t_quantile(n_groups) * error / (estimate * (1 - estimate))
+        half = _t_quantile(degrees) * error / (estimate * (1 - estimate))
         logit = np.log(estimate / (1 - estimate))
         low, high = 1 / (1 + np.exp(half - logit)), 1 / (1 + np.exp(-half - logit))
     else:
@@ -134,12 +135,14 @@ def auroc_difference(
         variance = pairs.variance([r[0] - r[1] for r in residuals], codes)
         if any(trained):
             from_training = [r[0] * trained[0] - r[1] * trained[1] for r in residuals]
-            variance += TRAINING * pairs.variance(from_training, codes)
+            added = TRAINING * pairs.variance(from_training, codes).value
+            variance = variance._replace(value=variance.value + added)
         variances.append(variance)
     means = np.mean(aurocs, axis=0)
     estimate = float(means[0] - means[1])
     n_groups = int(codes.max()) + 1
-    half = _t_quantile(n_groups) * float(np.sqrt(np.mean(variances)))
+    degrees = float(np.mean([one.degrees for one in variances]))
+    half = _t_quantile(degrees) * float(np.sqrt(np.mean([one.value for one in variances])))
     return Interval(
         estimate,
         estimate - half,
@@ -163,7 +166,7 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     variance = _cluster_variance((values - rate) / len(values), codes)
     binomial = rate * (1 - rate)
     size = min(binomial / variance, len(values)) if variance > 0 else float(n_groups)
-    t = _t_quantile(n_groups)
+    t = _t_quantile(n_groups - 1)
     center = (rate + t**2 / (2 * size)) / (1 + t**2 / size)
     half = t / (1 + t**2 / size) * np.sqrt(binomial / size + t**2 / (4 * size**2))
     return Interval(
@@ -185,7 +188,7 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
     estimate = criterion(labels, yes)
     left_out = np.array([criterion(labels[codes != g], yes[codes != g]) for g in range(n_groups)])
     variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
-    half = _t_quantile(n_groups) * float(np.sqrt(variance))
+    half = _t_quantile(n_groups - 1) * float(np.sqrt(variance))
     return Interval(
         estimate,
         estimate - half,
@@ -228,6 +231,11 @@ def _align(
     )
 
 
+class _Variance(NamedTuple):
+    value: float
+    degrees: float
+
+
 @dataclass(frozen=True)
 class _Scored:
     """One predictor in one regrouping: its AUROC and every pair's share in it."""
@@ -262,12 +270,15 @@ class _Pairs:
         auroc = float(sum(won.sum() for won in wins) / n_pairs)
         return _Scored(auroc, [(won - auroc) / n_pairs for won in wins])
 
-    def variance(self, residuals: Sequence[NDArray[np.float64]], codes: NDArray[np.int64]) -> float:
+    def variance(
+        self, residuals: Sequence[NDArray[np.float64]], codes: NDArray[np.int64]
+    ) -> _Variance:
         """Variance of the sum of all residuals when pairs that share a group are dependent.
 
         `sum_g (residuals of pairs that touch g)^2` is the cluster-DeLong variance; it counts the
         square of a block of pairs between two groups once for either group, which the second sum
-        takes back. With a few groups a fold that is a third of the variance.
+        takes back: with 6 groups a fold that is a third of the whole. The degrees of freedom are
+        Satterthwaite's, from the fourth powers, at most G - 1, and fewer by what is taken back.
         """
         n_groups = int(codes.max()) + 1
         touching = np.zeros(n_groups)
@@ -285,9 +296,14 @@ class _Pairs:
             touching[present] += block.sum(axis=1)
             within += float((own**2).sum())
             twice += float((np.triu(block, 1) ** 2).sum())
+        squares = float((touching**2).sum())
+        if squares == 0:
+            return _Variance(0.0, n_groups - 1)
         # Never less than if the blocks were independent of each other.
-        total = max(float((touching**2).sum()) - twice, twice + within)
-        return n_groups / (n_groups - 1) * total
+        total = max(squares - twice, twice + within)
+        degrees = min(3 * squares**2 / float((touching**4).sum()), n_groups - 1)
+        kept = min(total / squares, 1.0)
+        return _Variance(n_groups / (n_groups - 1) * total, max(degrees * kept**2, 1.0))
 
 
 def _indicator(codes: NDArray[np.int64], n_groups: int) -> Any:
@@ -300,8 +316,8 @@ def _cluster_variance(influence: NDArray[np.float64], codes: NDArray[np.int64]) 
     return float(len(sums) / (len(sums) - 1) * (sums**2).sum())
 
 
-def _t_quantile(n_groups: int) -> float:
-    return float(student_t.ppf((1 + LEVEL) / 2, n_groups - 1))
+def _t_quantile(degrees: float) -> float:
+    return float(student_t.ppf((1 + LEVEL) / 2, degrees))
 
 
 def _method(name: str, estimand: Estimand, n_regroupings: int) -> str:
