@@ -5,10 +5,12 @@ person's data, errands in the world, things on the user's own devices. Most temp
 that shares its sentence and that the model goes along with: another person, another verb, another object.
 
 How the items were chosen: about 1,900 candidates in 348 templates were answered by the embedded model; templates, and
-two or three candidates of each, were then picked so that roughly half of every stratum, opening and kind of entity is
-declined and most templates hold both outcomes; candidates answered with a partial refusal were left out. The choice
-used outcomes and balance alone, never a probe, a text classifier or a self-prediction. So the rate of refusal here is
-a design, not a finding, and the baselines of type and entity are near chance by design.
+two or three candidates of each, were then picked by a random search so that about half of every stratum, opening, kind
+of entity and kind of person (private, public, fictional) is declined, about seven templates in ten hold both outcomes,
+no verb opens more than five fillers and no name occurs twice. Candidates answered with a partial refusal were left out.
+The choice used outcomes and balance, never a probe, a text classifier or a self-prediction. Two things follow: the rate
+of refusal is a design and not a finding, and surface cues (opening, entity, verb) are weaker than in requests at large,
+so that the text baselines are scored on a set that was made hard for them.
 
 A group is a template. A named person belongs to one item, and the attribute, verb phrase or object that a template is
 about was written for it alone; openings and common nouns recur, and `meta["entity"]` allows a second split that holds
