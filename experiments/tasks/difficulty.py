@@ -21,7 +21,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import yaml
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from experiments.tasks.answers import judge_answer
 from experiments.tasks.base import Elicitation, Item, Judgment, Task
@@ -39,20 +42,12 @@ def components(keys: Sequence[Sequence[Hashable]]) -> list[int]:
 
     Components are numbered from 0 in order of first appearance; a row without keys is a component of its own.
     """
-    parent = list(range(len(keys)))
-
-    def root(row: int) -> int:
-        while parent[row] != row:
-            parent[row] = parent[parent[row]]
-            row = parent[row]
-        return row
-
-    first_with: dict[Hashable, int] = {}
-    for row, row_keys in enumerate(keys):
-        for key in row_keys:
-            parent[root(row)] = root(first_with.setdefault(key, row))
-    number: dict[int, int] = {}
-    return [number.setdefault(root(row), len(number)) for row in range(len(keys))]
+    pairs = [(row, key) for row, row_keys in enumerate(keys) for key in row_keys]
+    column = {key: i for i, key in enumerate(dict.fromkeys(key for _, key in pairs))}
+    places = ([row for row, _ in pairs], [column[key] for _, key in pairs])
+    holds = csr_array((np.ones(len(pairs)), places), shape=(len(keys), len(column)))
+    labels = connected_components(holds @ holds.T, directed=False)[1]
+    return [int(label) for label in labels]
 
 
 def _arithmetic(fact: Fact) -> dict[str, object]:
