@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from probes import (
+    Candidate,
+    grouped_folds,
+    max_statistic_test,
+    same_fold_auroc,
+    skip_reason,
+    whole_group_permutations,
+    within_group_permutations,
+)
+from probes.simulation import clustered_data, clustered_normal, group_sizes
+
+
+def test_equal_groups_exchange_their_label_vectors():
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(20), 3))
+    y = rng.integers(0, 2, 60)
+    vectors = sorted(tuple(y[groups == g]) for g in range(20))
+    permuted = whole_group_permutations(y, groups, 50)
+    for column in permuted.T:
+        assert sorted(tuple(column[groups == g]) for g in range(20)) == vectors
+    assert (permuted != y[:, None]).any(axis=0).all()
+
+
+def test_unequal_groups_stay_homogeneous():
+    rng = np.random.default_rng(0)
+    groups = group_sizes(rng, 30, 2, 8)
+    y = (np.arange(30) % 2)[groups]
+    permuted = whole_group_permutations(y, groups, 20)
+    for g in range(30):
+        assert (permuted[groups == g] == permuted[groups == g][0]).all()
+
+
+def test_within_group_permutations_keep_every_groups_count():
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(group_sizes(rng, 20, 2, 6))
+    y = rng.integers(0, 2, len(groups))
+    permuted = within_group_permutations(y, groups, 30)
+    for g in range(20):
+        assert (permuted[groups == g].sum(axis=0) == y[groups == g].sum()).all()
+    assert (permuted != y[:, None]).any()
+
+
+def test_observed_and_null_equal_refitted_ridge(out_of_fold):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 2)
+    data = clustered_data(rng, groups, 90, icc=0.3, auroc=0.9)
+    folds = grouped_folds(data.y, groups)
+    result = max_statistic_test(
+        [Candidate("a", (data.X,)), Candidate("b", (data.X[:, :8],))],
+        data.y,
+        groups,
+        folds,
+        alphas=(0.1, 10.0),
+        seed=5,
+    )
+    permuted = whole_group_permutations(data.y, groups, 199, seed=5)
+    for c, X in enumerate([data.X, data.X[:, :8]]):
+        for a, alpha in enumerate((0.1, 10.0)):
+            for y, ours in [
+                (data.y, result.observed[c, a]),
+                (permuted[:, 7], result.null[7, c, a]),
+            ]:
+                scores = out_of_fold(X, y, folds[None], alpha)[0]
+                assert ours == pytest.approx(same_fold_auroc(y, scores, folds), abs=1e-3)
+    maxima = result.null.max(axis=(1, 2))
+    assert result.p_value == (1 + (maxima >= result.observed.max()).sum()) / 200
+    assert result.band().shape == (2, 2)
+    assert (result.band()[:, 0] < 0.5).all()
+    assert (result.band()[:, 1] > 0.5).all()
+
+
+def test_signal_between_groups_is_found_and_not_called_within():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 3)
+    of_group = rng.integers(0, 2, 60)
+    y = of_group[groups]
+    X = rng.normal(size=(180, 10)) + 0.8 * y[:, None]
+    folds = grouped_folds(y, groups)
+    cell = [Candidate("a", (X,))]
+    assert max_statistic_test(cell, y, groups, folds).p_value == 1 / 200
+    assert max_statistic_test(cell, y, groups, folds, unit="within_group").p_value == 1
+
+
+def test_family_wise_error_where_a_free_shuffle_fails():
+    rejections = {"whole groups": [], "single rows": []}
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(30), 4)
+        data = clustered_data(rng, groups, 1, icc=0.6)
+        if skip_reason(data.y, groups):
+            continue
+        folds = grouped_folds(data.y, groups, seed=seed)
+        cells = [Candidate(str(i), (clustered_normal(rng, groups, 6, 0.6),)) for i in range(3)]
+        for name, permuted_as in [("whole groups", groups), ("single rows", np.arange(120))]:
+            p = max_statistic_test(cells, data.y, permuted_as, folds, alphas=(1.0,)).p_value
+            rejections[name].append(p <= 0.05)
+    # Of 150 at a true 5%, three binomial standard deviations are 5.3 points.
+    assert np.mean(rejections["whole groups"]) < 0.104
+    assert np.mean(rejections["single rows"]) > 0.12
+
+
+def test_too_few_permutations_and_straddling_groups_are_refused():
+    y, groups = np.arange(60) % 2, np.arange(60) // 3
+    cell = [Candidate("a", (np.random.default_rng(0).normal(size=(60, 3)),))]
+    with pytest.raises(ValueError, match="at least 199"):
+        max_statistic_test(cell, y, groups, grouped_folds(y, groups), n_permutations=100)
+    with pytest.raises(ValueError, match="more than one fold"):
+        max_statistic_test(cell, y, groups, np.arange(60) % 5)
