@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from probes import (
@@ -44,8 +45,9 @@ def dataset(rng, n_groups, icc, auroc, features_per_item):
 
 def fixed(seed, n_groups, icc, auroc):
     rng = np.random.default_rng(seed)
-    data = dataset(rng, n_groups, icc, auroc, 0)
-    scores = data.X[:, 0] * np.sign(data.X[:, 0] @ (data.y - 0.5)) if auroc > 0.5 else data.X[:, 0]
+    data = dataset(rng, n_groups, icc, 0.5, 0)
+    scores = clustered_normal(rng, data.groups, 1, icc)[:, 0]
+    scores += data.y * np.sqrt(2) * norm.ppf(auroc)
     folds = regrouped_folds(data.y, data.groups, n_regroupings=1, seed=seed)
     return auroc_interval(data.y, scores, folds, data.groups, estimand="fixed")
 

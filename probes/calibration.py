@@ -22,6 +22,8 @@ def platt(y: ArrayLike, scores: ArrayLike, folds: ArrayLike) -> Float[np.ndarray
     probabilities = np.empty(len(labels))
     for fold in np.unique(fold_of):
         test = fold_of == fold
-        model = LogisticRegression(C=np.inf).fit(standard[~test], labels[~test])
+        # A trace of a penalty keeps the slope finite where the scores separate the classes.
+        model = LogisticRegression(C=1e3, solver="newton-cholesky")
+        model.fit(standard[~test], labels[~test])
         probabilities[test] = model.predict_proba(standard[test])[:, 1]
     return probabilities

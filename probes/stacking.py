@@ -35,7 +35,7 @@ def cross_fitted_stack(
         standard = within_fold_zscores(values[r], fold_of)
         for fold in np.unique(fold_of):
             test = fold_of == fold
-            model = LogisticRegression(C=1.0).fit(standard[~test], labels[~test])
+            model = LogisticRegression(solver="newton-cholesky").fit(standard[~test], labels[~test])
             stacked[r, test] = model.decision_function(standard[test])
     return stacked
 

@@ -104,7 +104,7 @@ def test_several_sources_are_averaged():
 
 def test_pure_noise_scores_one_half():
     selected = []
-    for seed in range(150):
+    for seed in range(120):
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(20), 4)
         data = clustered_data(rng, groups, 1, icc=0.5)
@@ -114,7 +114,7 @@ def test_pure_noise_scores_one_half():
         except ValueError:  # an unlucky draw leaves fewer than 10 items of a class
             continue
         selected.append(same_fold_auroc(data.y, result.scores[0], result.folds[0]))
-    assert len(selected) > 140
+    assert len(selected) > 110
     # Standard deviation of one is about 0.08, of the mean 0.007.
     assert np.mean(selected) == pytest.approx(0.5, abs=0.02)
 

@@ -88,19 +88,21 @@ def test_signal_between_groups_is_found_and_not_called_within():
 
 def test_family_wise_error_where_a_free_shuffle_fails():
     rejections = {"whole groups": [], "single rows": []}
-    for seed in range(150):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(30), 4)
         data = clustered_data(rng, groups, 1, icc=0.6)
         if skip_reason(data.y, groups):
             continue
         folds = grouped_folds(data.y, groups, seed=seed)
-        cells = [Candidate(str(i), (clustered_normal(rng, groups, 6, 0.6),)) for i in range(3)]
+        cells = [Candidate(str(i), (clustered_normal(rng, groups, 6, 0.6),)) for i in range(2)]
         for name, permuted_as in [("whole groups", groups), ("single rows", np.arange(120))]:
-            p = max_statistic_test(cells, data.y, permuted_as, folds, alphas=(1.0,)).p_value
+            p = max_statistic_test(
+                cells, data.y, permuted_as, folds, alphas=(1.0,), seed=seed + 1000
+            ).p_value
             rejections[name].append(p <= 0.05)
-    # Of 150 at a true 5%, three binomial standard deviations are 5.3 points.
-    assert np.mean(rejections["whole groups"]) < 0.104
+    # Of 100 at a true 5%, three binomial standard deviations are 6.5 points.
+    assert np.mean(rejections["whole groups"]) < 0.115
     assert np.mean(rejections["single rows"]) > 0.12
 
 

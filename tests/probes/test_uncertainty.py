@@ -29,19 +29,18 @@ def clustered_example(seed=0, n_groups=40):
 
 def test_variance_counts_every_two_pairs_that_share_a_group_once():
     rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(9), 3)
-    y, folds = rng.integers(0, 2, 27), np.repeat(np.arange(3), 9)
+    groups = np.repeat(np.arange(24), 2)
+    y, folds = rng.integers(0, 2, 48), np.repeat(np.arange(2), 24)
     pairs = _Pairs.within(y, folds)
-    scored = pairs.score(rng.normal(size=27))
+    scored = pairs.score(rng.normal(size=48) + y)
     listed = [
         (residual[i, j], {groups[positive[i]], groups[negative[j]]})
         for (positive, negative), residual in zip(pairs.of_fold, scored.residuals, strict=True)
         for i, j in np.ndindex(residual.shape)
     ]
     expected = sum(a * b for (a, one), (b, two) in itertools.product(listed, repeat=2) if one & two)
-    floor = pairs.variance(scored.residuals, groups).value
-    assert floor * 8 / 9 == pytest.approx(max(expected, floor * 8 / 9))
-    assert expected > 0
+    value = pairs.variance(scored.residuals, groups).value
+    assert value * 23 / 24 == pytest.approx(expected)
 
 
 def test_many_single_item_groups_in_one_fold_give_delong():
