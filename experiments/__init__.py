@@ -7,15 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from experiments.breakdown import Breakdown, Rules, diagnose
+    from experiments.breakdown import Breakdown, diagnose
     from experiments.config import RunConfig
     from experiments.finished import Run, load_run
+    from experiments.inequalities import Rules
     from experiments.run import Experiment
 
 _HOME = {
     "Breakdown": "breakdown",
     "Experiment": "run",
-    "Rules": "breakdown",
+    "Rules": "inequalities",
     "Run": "finished",
     "RunConfig": "config",
     "diagnose": "breakdown",

@@ -63,13 +63,15 @@ logprobs = option_logprobs(
 
 # %%
 items = task.items()[:80]
-spec = CaptureSpec(sites=("resid_post",), layers="all", positions=("instruction_last", "prompt_last"))
+spec = CaptureSpec(
+    sites=("resid_post",), layers="all", positions=("instruction_last", "prompt_last")
+)
 folder = Path(tempfile.mkdtemp())
 with ActivationsCache.create(folder / "cache", fingerprint=model.fingerprint, spec=spec) as cache:
     for activations in capture(model, [item.prompt() for item in items], spec):
         cache.append(activations)
 X = cache.read("resid_post", layer=12, position="prompt_last")
-X.shape, X.dtype
+print(X.shape, X.dtype)
 
 # %%
 completions = generate(model, [item.prompt() for item in items], max_new_tokens=16)
@@ -97,11 +99,13 @@ table.sort_values("auroc", ascending=False).head()
 # and the stage at which the knowledge is lost.
 
 # %%
-run = Experiment(model="smollm2-135m", task="refusal", preset="quickstart", n=120).run(folder / "run")
+run = Experiment(model="smollm2-135m", task="refusal", preset="quickstart", n=120).run(
+    folder / "run"
+)
 run.contrast()
 
 # %%
-run.plot_layers();
+run.plot_layers()
 
 # %%
 breakdown = run.breakdown()
