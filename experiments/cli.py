@@ -127,8 +127,8 @@ def parse_layers(text: str) -> str | list[int]:
         return text
     layers: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(f"layers: {part!r} is neither a block nor a range such as 10-20")
         layers.update(range(int(first), int(last or first) + 1))
     if not layers:
