@@ -67,7 +67,9 @@ def difference(seed, n_groups, icc, auroc):
     folds = regrouped_folds(data.y, data.groups, seed=seed)
     scores = out_of_fold(data.X, data.y, folds)
     words = clustered_normal(rng, data.groups, 1, icc)[:, 0] + 0.5 * data.y
-    return auroc_difference(data.y, scores, words, folds, data.groups, estimand="procedure")
+    return auroc_difference(
+        data.y, scores, words, folds, data.groups, estimand="procedure", trained=(True, False)
+    )
 
 
 def two_probes(seed, n_groups, icc, auroc):

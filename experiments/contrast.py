@@ -174,20 +174,27 @@ def _auroc(data: TaskData, predictions: Predictions, name: str) -> Interval:
 
 
 def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
-    probe, report = predictions.probe.nested.scores, predictions.report.nested.scores
-    verbal, text = predictions.verbal, predictions.text
+    rows = predictions.rows()
 
-    def difference(a: np.ndarray, b: np.ndarray) -> dict[str, Any]:
+    def difference(first: str, second: str) -> dict[str, Any]:
+        (a, a_estimand), (b, b_estimand) = rows[first], rows[second]
         gap = auroc_difference(
-            data.outcome, a, b, predictions.folds, predictions.groups, estimand="procedure"
+            data.outcome,
+            a,
+            b,
+            predictions.folds,
+            predictions.groups,
+            estimand="procedure",
+            trained=(a_estimand == "procedure", b_estimand == "procedure"),
         )
         return _gap(gap)
 
+    text, probe = rows["text"][0], rows["probe"][0]
     return {
-        "probe_minus_verbal": difference(probe, verbal),
-        "probe_minus_text": difference(probe, text),
-        "report_probe_minus_verbal": difference(report, verbal),
-        "verbal_minus_text": difference(verbal, text),
+        "probe_minus_verbal": difference("probe", "verbal"),
+        "probe_minus_text": difference("probe", "text"),
+        "report_probe_minus_verbal": difference("report_probe", "verbal"),
+        "verbal_minus_text": difference("verbal", "text"),
         "beyond_text": _gap(
             stacked_gain(data.outcome, text, probe, predictions.folds, predictions.groups)
         ),
@@ -198,7 +205,7 @@ def _second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
     rows = predictions.rows()
     named = {name: _auroc(data, predictions, name) for name in ("probe", "text", "verbal")}
     return {
-        "name": "leave one kind of entity out",
+        "name": "whole kinds of entity held out",
         "n_groups": len(set(predictions.groups)),
         **{name: _interval(interval, rows[name][1]) for name, interval in named.items()},
     }

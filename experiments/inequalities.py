@@ -132,10 +132,18 @@ class Comparisons:
             return np.atleast_2d(grouped_folds(self.outcome, self.groups, seed=self.seed))
         return np.atleast_2d(self.folds)
 
-    def difference(self, a: np.ndarray, b: np.ndarray) -> Interval:
+    def difference(self, a: np.ndarray, b: np.ndarray, *, a_is_trained: bool = True) -> Interval:
         """AUROC of `a` minus that of `b`, on the same pairs."""
         estimand: Estimand = "fixed" if self.folds is None else "procedure"
-        return auroc_difference(self.outcome, a, b, self.scored_by, self.groups, estimand=estimand)
+        return auroc_difference(
+            self.outcome,
+            a,
+            b,
+            self.scored_by,
+            self.groups,
+            estimand=estimand,
+            trained=(a_is_trained, True),
+        )
 
     def beats_text(self, name: str, probe: np.ndarray, text: np.ndarray) -> Evidence:
         """Whether the probe adds to the text: the stacked difference, never the raw one."""
@@ -143,10 +151,13 @@ class Comparisons:
         question = "AUROC of text and probe stacked, minus the text alone"
         return three_valued(name, question, gain, self.delta, beats_question=True)
 
-    def as_good(self, name: str, a: np.ndarray, b: np.ndarray) -> Evidence:
-        """Whether `a` is as good as `b`."""
+    def as_good(
+        self, name: str, a: np.ndarray, b: np.ndarray, *, a_is_trained: bool = True
+    ) -> Evidence:
+        """Whether `a` is as good as the trained `b`."""
+        gap = self.difference(a, b, a_is_trained=a_is_trained)
         question = "difference in AUROC on the same pairs"
-        return three_valued(name, question, self.difference(a, b), self.delta, beats_question=False)
+        return three_valued(name, question, gap, self.delta, beats_question=False)
 
 
 def three_valued(

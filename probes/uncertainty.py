@@ -109,17 +109,19 @@ def auroc_difference(
     groups: ArrayLike,
     *,
     estimand: Estimand,
+    trained: tuple[bool, bool] = (True, True),
 ) -> Interval:
     """Same-fold AUROC of `first` minus that of `second`, on the same items, folds and pairs.
 
-    Arguments as in `auroc_interval`; a predictor that was not trained here is given as `[item]`
-    and used for all regroupings; a trained one is `[regrouping, item]`, even with one regrouping.
-    The estimand is "procedure" as soon as one of the two was trained.
+    Arguments as in `auroc_interval`, and
+
+    Args:
+        trained: which of the two was trained here, so that its training sets add to the variance;
+            the estimand is "procedure" as soon as one of them was, and "fixed" trains none.
     """
     labels = binary_labels(y)
     codes = _checked_groups(groups)
     _check_estimand(estimand)
-    trained = [estimand == "procedure" and np.ndim(one) == 2 for one in (first, second)]
     n_regroupings = max(np.atleast_2d(rows).shape[0] for rows in (first, second, folds))
     folds = np.broadcast_to(np.asarray(folds), (n_regroupings, len(labels)))
     first_rows, fold_rows = _align(first, folds, len(labels))
@@ -133,7 +135,7 @@ def auroc_difference(
             np.stack(pair) for pair in zip(*(one.residuals for one in scored), strict=True)
         ]
         variance = pairs.variance([r[0] - r[1] for r in residuals], codes)
-        if any(trained):
+        if estimand == "procedure":
             from_training = [r[0] * trained[0] - r[1] * trained[1] for r in residuals]
             added = TRAINING * pairs.variance(from_training, codes).value
             variance = variance._replace(value=variance.value + added)

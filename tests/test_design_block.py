@@ -28,7 +28,7 @@ run.contrast(); run.breakdown(); run.plot_layers()
 @pytest.fixture
 def few_refusal_items(monkeypatch: pytest.MonkeyPatch) -> None:
     all_items = RefusalTask().items()
-    monkeypatch.setattr(RefusalTask, "items", lambda self: first_groups(all_items, 90))
+    monkeypatch.setattr(RefusalTask, "items", lambda self: first_groups(all_items, 60))
 
 
 def test_design_block_runs_as_written(tmp_path, monkeypatch, few_refusal_items) -> None:

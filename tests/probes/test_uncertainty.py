@@ -95,8 +95,12 @@ def test_difference_is_antisymmetric_and_paired(out_of_fold):
     rng = np.random.default_rng(1)
     scores = out_of_fold(data.X, data.y, folds)
     words = data.X[:, 0]
-    ab = auroc_difference(data.y, scores, words, folds, groups, estimand="procedure")
-    ba = auroc_difference(data.y, words, scores, folds, groups, estimand="procedure")
+    ab = auroc_difference(
+        data.y, scores, words, folds, groups, estimand="procedure", trained=(True, False)
+    )
+    ba = auroc_difference(
+        data.y, words, scores, folds, groups, estimand="procedure", trained=(False, True)
+    )
     assert ab.estimate == pytest.approx(-ba.estimate)
     assert ab.low == pytest.approx(-ba.high)
     near = words + 0.01 * rng.normal(size=len(words))
@@ -159,6 +163,10 @@ def test_procedure_and_difference_cover(out_of_fold):
         folds = np.stack([(rng.permutation(40) % 5)[groups] for _ in range(3)])
         scores = out_of_fold(data.X, data.y, folds)
         trained.append(auroc_interval(data.y, scores, folds, groups, estimand="procedure"))
-        gains.append(auroc_difference(data.y, scores, words, folds, groups, estimand="procedure"))
+        gains.append(
+            auroc_difference(
+                data.y, scores, words, folds, groups, estimand="procedure", trained=(True, False)
+            )
+        )
     assert share_covered(trained) == pytest.approx(0.95, abs=TOLERANCE)
     assert share_covered(gains) == pytest.approx(0.95, abs=TOLERANCE)
