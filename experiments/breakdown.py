@@ -22,6 +22,7 @@ from experiments.inequalities import (
     Evidence,
     Rules,
     Scores,
+    TrainingScores,
     bias_evidence,
     checked_outcome,
     parse_evidence,
@@ -82,6 +83,7 @@ def diagnose(
     parsed_answer: Float[np.ndarray, " item"],
     *,
     folds: Int[np.ndarray, "*regroupings item"] | None = None,
+    training_scores: TrainingScores | None = None,
     rules: Rules = DEFAULT_RULES,
     seed: int = 0,
 ) -> Breakdown:
@@ -98,6 +100,8 @@ def diagnose(
         readout_margin: verbal log-odds of the option that predicts outcome 1.
         parsed_answer: the outcome predicted in words, 1 or 0, NaN where the answer could not be parsed.
         folds: which model scored an item, one row a regrouping as the scores; None means one model scored all.
+        training_scores: what text and probe are stacked on. Without them a stack is fitted on the out-of-fold scores
+            themselves, which makes the gain of a useless probe over a useless text 0.03 too high.
         rules: the margins.
         seed: of the folds on which text and probe are stacked where `folds` is None.
 
@@ -127,9 +131,17 @@ def diagnose(
             f"parsed_answer: shape {parsed.shape}, but outcome has {path.outcome.shape}; align them"
         )
 
-    decodable = path.beats_text("task probe beats the text", task, text)
-    trained = path.beats_text("answer-slot probe beats the text", report, text)
-    moved = path.beats_text("task probe moved to the answer slot beats the text", transferred, text)
+    fitted_on = {} if training_scores is None else training_scores.beside_text()
+    decodable = path.beats_text("task probe beats the text", task, text, fitted_on.get("task"))
+    trained = path.beats_text(
+        "answer-slot probe beats the text", report, text, fitted_on.get("report")
+    )
+    moved = path.beats_text(
+        "task probe moved to the answer slot beats the text",
+        transferred,
+        text,
+        fitted_on.get("transferred"),
+    )
     best_name, best = _better(path, report, transferred, trained, moved)
     carried = path.as_good(f"{best_name} is as good as the task probe", best, task)
     said = path.as_good(f"words are as good as the {best_name}", words, best, a_is_trained=False)
@@ -169,6 +181,8 @@ def _stage(found: _Found, delta: float) -> tuple[str, Evidence | None]:
         return _settled(first_open, {"does not beat": "not_transported"})
     if found.carried.high < -delta / 2 and found.carried.estimate < -delta:
         return "not_transported", None
+    if found.carried.verdict == "undecided":
+        return "undetermined", found.carried
     if found.said.verdict != "as good as":
         return _settled(found.said, {"falls short": "not_read_out"})
     if found.readable.verdict != "over":
@@ -203,6 +217,11 @@ def _better(
 
 
 def _sentence(stage: str, found: _Found, open_question: Evidence | None) -> str:
+    if open_question is not None and open_question.verdict != "undecided":
+        return (
+            "No stage's conditions hold: the words carry what the answer slot does, but not what the "
+            f"prompt does ({open_question.name}: {open_question.verdict}, {_shown(open_question)})."
+        )
     if open_question is not None:
         needed = open_question.groups_needed
         more = f"; about {needed} groups would decide it" if needed else ""

@@ -60,7 +60,7 @@ def run(
     Options win over the config file, and both over the preset. A folder that holds the same run is picked up where
     it stopped; a finished one is read back.
     """
-    from experiments.config import read_config
+    from experiments.config import make_config, read_config
     from experiments.progress import reporter_for_stderr
     from experiments.run import Experiment
 
@@ -78,9 +78,9 @@ def run(
     settings |= {name: value for name, value in given.items() if value is not None}
     if not settings.get("tasks"):
         raise ValueError("tasks: none given; `selfprobe tasks` lists them")
-    experiment = Experiment(settings.pop("tasks"), preset=preset, **settings)
-    folder = out or Path("runs") / "-".join(experiment.config.tasks)
-    _print_summary(experiment.run(folder, reporter=reporter_for_stderr()))
+    asked = make_config(settings, preset=preset)
+    folder = out or Path("runs") / "-".join(asked.tasks)
+    _print_summary(Experiment.from_config(asked).run(folder, reporter=reporter_for_stderr()))
 
 
 @app.command(epilog="Example:\n\n`selfprobe report runs/quickstart`")
@@ -126,10 +126,13 @@ def parse_layers(text: str) -> str | list[int]:
     if text == "all":
         return text
     layers: set[int] = set()
+    deepest = 10_000
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(f"layers: {part!r} is neither a block nor a range such as 10-20")
+        if max(int(first), int(last or 0)) > deepest:
+            raise ValueError(f"layers: {part!r} is deeper than any model; give blocks of this one")
         layers.update(range(int(first), int(last or first) + 1))
     if not layers:
         raise ValueError(f"layers: {text!r} names no block; give all, or blocks such as 0,4,10-20")

@@ -87,6 +87,10 @@ def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> Ru
     Raises:
         ValueError: an unknown preset or setting, or a value out of range; one line names it.
     """
+    for name in settings:
+        if name not in RunConfig.model_fields:
+            allowed = ", ".join(RunConfig.model_fields)
+            raise ValueError(f"{name}: no such setting; allowed are {allowed}")
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"preset: unknown {preset!r}; allowed are {', '.join(PRESETS)}")
     try:
@@ -116,8 +120,6 @@ def read_config(path: Path) -> dict[str, Any]:
 def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "settings"
-    if first["type"] == "extra_forbidden":
-        return f"{name}: no such setting; allowed are {', '.join(RunConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
     given = first.get("input")
     shown = f" (given: {given!r:.60})" if first["loc"] else ""

@@ -93,6 +93,7 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         predictions.verbal,
         data.parsed,
         folds=predictions.folds,
+        training_scores=predictions.training,
         seed=config.seed,
     )
     intervals = {name: _auroc(data, predictions, name) for name in predictions.rows()}
@@ -196,7 +197,14 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
         "report_probe_minus_verbal": difference("report_probe", "verbal"),
         "verbal_minus_text": difference("verbal", "text"),
         "beyond_text": _gap(
-            stacked_gain(data.outcome, text, probe, predictions.folds, predictions.groups)
+            stacked_gain(
+                data.outcome,
+                text,
+                probe,
+                predictions.folds,
+                predictions.groups,
+                training_scores=predictions.training.beside_text()["task"],
+            )
         ),
     }
 

@@ -46,7 +46,13 @@ class Run:
     @cached_property
     def results(self) -> dict[str, Any]:
         """`results.json`."""
-        results: dict[str, Any] = json.loads(self.folder.results.read_text(encoding="utf-8"))
+        try:
+            results: dict[str, Any] = json.loads(self.folder.results.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{self.folder.results} is damaged ({error}); delete it and "
+                f"{self.folder.manifest.name}, and run the same command again"
+            ) from None
         return results
 
     @cached_property

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from experiments.records import json_number
 from probes import (
+    Estimand,
     Interval,
     auroc_difference,
     criterion_interval,
@@ -26,7 +27,6 @@ Verdict = Literal[
     "beats", "does not beat", "as good as", "falls short", "under", "over", "undecided"
 ]
 
-Estimand = Literal["fixed", "procedure"]
 Scores = Float[np.ndarray, "*regroupings item"]
 
 
@@ -92,6 +92,25 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class TrainingScores:
+    """What the stacks of text and probe are fitted on, `[regrouping, fold, item]` each.
+
+    For every outer fold, scores of the other folds' items by models that saw neither the item's fold nor the outer one
+    (`probes.NestedResult.training_scores`).
+    """
+
+    task: np.ndarray
+    text: np.ndarray
+    report: np.ndarray
+    transferred: np.ndarray
+
+    def beside_text(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Each probe's training scores, after those of the text."""
+        probes = {"task": self.task, "report": self.report, "transferred": self.transferred}
+        return {name: (self.text, scores) for name, scores in probes.items()}
+
+
+@dataclass(frozen=True)
 class Comparisons:
     """What all inequalities share: the labels, the groups, the folds and the margin."""
 
@@ -145,9 +164,25 @@ class Comparisons:
             trained=(a_is_trained, True),
         )
 
-    def beats_text(self, name: str, probe: np.ndarray, text: np.ndarray) -> Evidence:
-        """Whether the probe adds to the text: the stacked difference, never the raw one."""
-        gain = stacked_gain(self.outcome, text, probe, self.stacked_on, self.groups)
+    def beats_text(
+        self,
+        name: str,
+        probe: np.ndarray,
+        text: np.ndarray,
+        training_scores: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Evidence:
+        """Whether the probe adds to the text: the stacked difference, never the raw one.
+
+        `training_scores` are those of text and probe, as `probes.stacked_gain` takes them.
+        """
+        gain = stacked_gain(
+            self.outcome,
+            text,
+            probe,
+            self.stacked_on,
+            self.groups,
+            training_scores=training_scores,
+        )
         question = "AUROC of text and probe stacked, minus the text alone"
         return three_valued(name, question, gain, self.delta, beats_question=True)
 
@@ -186,10 +221,15 @@ def groups_needed(gap: Interval, delta: float, *, beats_question: bool) -> int |
         target = max(gap.estimate, delta - gap.estimate)
     else:
         target = max(gap.estimate + delta, -gap.estimate)
-    half_width = (gap.high - gap.low) / 2
+    return _groups_for(gap, target)
+
+
+def _groups_for(interval: Interval, target: float) -> int | None:
+    """Groups at which the half-width is no more than `target`; None where none would do."""
+    half_width = (interval.high - interval.low) / 2
     if target <= 0 or not math.isfinite(half_width):
         return None
-    return math.ceil(gap.n_groups * (half_width / target) ** 2)
+    return math.ceil(interval.n_groups * (half_width / target) ** 2)
 
 
 def parse_evidence(parsed: np.ndarray, groups: np.ndarray, rules: Rules) -> Evidence:
@@ -200,6 +240,9 @@ def parse_evidence(parsed: np.ndarray, groups: np.ndarray, rules: Rules) -> Evid
         verdict = "under"
     elif rate.low > rules.parse_rate:
         verdict = "over"
+    needed = None
+    if verdict == "undecided":
+        needed = _groups_for(rate, abs(rate.estimate - rules.parse_rate))
     return Evidence(
         "answers can be parsed",
         "parse rate of the generated answers",
@@ -208,6 +251,7 @@ def parse_evidence(parsed: np.ndarray, groups: np.ndarray, rules: Rules) -> Evid
         rate.high,
         rules.parse_rate,
         verdict,
+        needed,
     )
 
 
@@ -226,7 +270,12 @@ def bias_evidence(
         verdict = "over"
     elif c.low > -rules.criterion and c.high < rules.criterion:
         verdict = "under"
-    return Evidence(name, question, c.estimate, c.low, c.high, rules.criterion, verdict)
+    needed = None
+    if verdict == "undecided" and abs(c.estimate) > rules.criterion:
+        needed = _groups_for(c, abs(c.estimate) - rules.criterion_clear_of)
+    elif verdict == "undecided":
+        needed = _groups_for(c, rules.criterion - abs(c.estimate))
+    return Evidence(name, question, c.estimate, c.low, c.high, rules.criterion, verdict, needed)
 
 
 def checked_outcome(outcome: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,18 +18,20 @@ from activations_cache import ActivationsCache
 from experiments.baselines import opening_words, text_families
 from experiments.behavior import Behavior
 from experiments.elicitation import SelfPrediction
+from experiments.inequalities import TrainingScores
 from experiments.progress import Advance
 from experiments.tasks import Elicitation, Item, Task
 from probes import (
     Candidate,
+    Estimand,
     NestedResult,
     RidgeProbe,
     cross_fitted_stack,
     nested_ridge,
+    stacked_training_scores,
     within_fold_zscores,
 )
 
-Estimand = Literal["fixed", "procedure"]
 Cell = tuple[str, int | None, str]
 """Site, layer and position."""
 Rows = Float[np.ndarray, "regrouping item"]
@@ -148,6 +150,7 @@ class Predictions:
     supervised_words: Rows
     baselines: dict[str, Rows]
     text: Rows
+    training: TrainingScores
 
     def rows(self) -> dict[str, tuple[Rows, Estimand]]:
         """Every predictor by its name in the results, with its estimand."""
@@ -184,7 +187,13 @@ class Fitting:
         advance(1)
         folds = probe.nested.folds
         baselines = self._baselines(data, groups)
-        columns = np.stack(list(baselines.values()), axis=-1)
+        columns, training_columns = (
+            np.stack(rows, axis=-1)
+            for rows in zip(
+                *((one.scores, one.training_scores) for one in baselines.values()), strict=True
+            )
+        )
+        transferred, transferred_training = transferred_scores(data, probe)
         words = self._nested([Candidate("words", (data.log_odds.T,))], data, groups)
         advance(1)
         return Predictions(
@@ -192,11 +201,19 @@ class Fitting:
             folds=folds,
             probe=probe,
             report=report,
-            transferred=transferred_scores(data, probe),
+            transferred=transferred,
             verbal=verbal_scores(data, folds),
             supervised_words=words.scores,
-            baselines=baselines,
-            text=cross_fitted_stack(columns, data.outcome, folds),
+            baselines={name: one.scores for name, one in baselines.items()},
+            text=cross_fitted_stack(
+                columns, data.outcome, folds, training_columns=training_columns
+            ),
+            training=TrainingScores(
+                task=probe.nested.training_scores,
+                text=stacked_training_scores(training_columns, data.outcome, folds),
+                report=report.nested.training_scores,
+                transferred=transferred_training,
+            ),
         )
 
     def curve(
@@ -222,7 +239,7 @@ class Fitting:
         candidates = [Candidate("/".join(map(str, cell)), tuple(features(cell))) for cell in cells]
         return Grid(tuple(cells), self._nested(candidates, data, groups))
 
-    def _baselines(self, data: TaskData, groups: np.ndarray) -> dict[str, Rows]:
+    def _baselines(self, data: TaskData, groups: np.ndarray) -> dict[str, NestedResult]:
         texts = [item.text for item in data.items]
         types = data.meta("type")
         families = text_families(
@@ -234,7 +251,7 @@ class Fitting:
         return {
             name: self._nested(
                 [Candidate(name, (family,))], data, groups, standardize=name not in UNSCALED
-            ).scores
+            )
             for name, family in families.items()
         }
 
@@ -282,27 +299,38 @@ def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> 
     return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
 
 
-def transferred_scores(data: TaskData, probe: Grid) -> Rows:
-    """The task probe moved to the answer slot: the cell and penalty selected without the item's fold, trained in the
-    task context, applied at the same layer of the answer slot of every elicitation and averaged as there.
+def transferred_scores(
+    data: TaskData, probe: Grid
+) -> tuple[Rows, Float[np.ndarray, "regrouping fold item"]]:
+    """The task probe moved to the answer slot, and the training scores of that.
 
-    A mean shift between the contexts would move all scores of a fold alike and leave their order.
+    The cell and penalty selected without the item's fold, trained in the task context, applied at the same layer of
+    the answer slot of every elicitation, z-scored and averaged as there. A mean shift between the contexts would move
+    all scores of a fold alike and leave their order.
     """
-    scores = np.empty(probe.nested.folds.shape)
-    for r, fold_of in enumerate(probe.nested.folds):
-        for fold in range(int(fold_of.max()) + 1):
-            site, layer, position = probe.cells[probe.nested.selected_candidate[r, fold]]
-            test = fold_of == fold
-            model = RidgeProbe(alpha=float(probe.nested.selected_alpha[r, fold]))
-            model.fit(data.task_features((site, layer, position))[~test], data.outcome[~test])
-            slots = np.stack(
-                [
-                    model.decision_function(
-                        data.report_features((site, layer, "prompt_last"), e)[test]
-                    )
-                    for e in data.elicitations
-                ],
-                axis=1,
-            )
-            scores[r, test] = within_fold_zscores(slots, fold_of[test]).mean(axis=1)
-    return scores
+    nested = probe.nested
+    read_task = cache(data.task_features)
+    read_slot = cache(data.report_features)
+
+    def moved(r: int, outer: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        site, layer, position = probe.cells[nested.selected_candidate[r, outer]]
+        model = RidgeProbe(alpha=float(nested.selected_alpha[r, outer]))
+        model.fit(read_task((site, layer, position))[train], data.outcome[train])
+        slots = [
+            model.decision_function(read_slot((site, layer, "prompt_last"), e)[test])
+            for e in data.elicitations
+        ]
+        standard = within_fold_zscores(np.stack(slots, axis=1), np.zeros(test.sum()))
+        averaged: np.ndarray = standard.mean(axis=1)
+        return averaged
+
+    scores = np.empty(nested.folds.shape)
+    training = np.zeros(nested.training_scores.shape)
+    for r, fold_of in enumerate(nested.folds):
+        for outer in np.unique(fold_of):
+            scores[r, fold_of == outer] = moved(r, outer, fold_of != outer, fold_of == outer)
+            for inner in np.unique(fold_of[fold_of != outer]):
+                train = (fold_of != outer) & (fold_of != inner)
+                test = fold_of == inner
+                training[r, outer, test] = moved(r, outer, train, test)
+    return scores, training

@@ -19,6 +19,7 @@ from experiments.behavior import Behavior, label_behavior
 from experiments.config import RunConfig, make_config
 from experiments.contrast import contrast
 from experiments.elicitation import (
+    ANSWER_TOKENS,
     SelfPrediction,
     capture_reports,
     generate_answers,
@@ -33,7 +34,7 @@ from experiments.records import read_rows, write_rows
 from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
 from experiments.tasks import TASKS, Elicitation, Item, Task
-from hooks import CaptureSpec, Model, capture, load_model
+from hooks import CaptureSpec, Model, capture, check_lengths, load_model
 
 
 class RunError(RuntimeError):
@@ -59,8 +60,15 @@ class Experiment:
         preset: str | None = None,
         **settings: Any,
     ) -> None:
-        tasks = (task,) if isinstance(task, str) else tuple(task)
+        tasks = (task,) if isinstance(task, str) else task
         self.config = make_config({"tasks": tasks, "model": model, **settings}, preset=preset)
+
+    @classmethod
+    def from_config(cls, config: RunConfig) -> Experiment:
+        """The experiment that `config` describes."""
+        experiment = cls.__new__(cls)
+        experiment.config = config
+        return experiment
 
     def run(self, out: str | Path, *, reporter: Reporter | None = None) -> Run:
         """Do what is not yet done in the folder `out`, and read the run back.
@@ -106,6 +114,7 @@ class _Stages:
             with self._stage(name) as needed:
                 if needed:
                     work()
+        self.folder.error_log.unlink(missing_ok=True)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[bool]:
@@ -114,9 +123,8 @@ class _Stages:
         try:
             yield needed
         except Exception as error:
-            log = self.folder.path / "error.log"
-            log.write_text(traceback.format_exc(), encoding="utf-8")
-            raise RunError(f"{name}: {error} (details in {log})") from error
+            self.folder.error_log.write_text(traceback.format_exc(), encoding="utf-8")
+            raise RunError(f"{name}: {error} (details in {self.folder.error_log})") from error
         if needed:
             self.folder.mark_finished(name, time.monotonic() - start)
 
@@ -145,13 +153,14 @@ class _Stages:
         """Refuse before anything is written what would fail in the middle of the work."""
         for task in self.tasks:
             items = chosen[task.name]
-            # `capture` checks all prompts when it is called, before the first pass.
-            capture(self.model, [item.prompt() for item in items], self.config.task_spec())
-            capture(
-                self.model,
-                [e.prompt(item) for item in items for e in self._elicitations(task)],
-                self.config.report_spec(),
-            )
+            asked = self._elicitations(task)
+            prompts = [item.prompt() for item in items]
+            reports = [e.prompt(item) for item in items for e in asked]
+            # `capture` checks everything when it is called, before the first pass.
+            capture(self.model, prompts, self.config.task_spec())
+            capture(self.model, reports, self.config.report_spec(), options=option_spellings(asked))
+            check_lengths(self.model, prompts, task.max_new_tokens)
+            check_lengths(self.model, reports, ANSWER_TOKENS)
 
     def _label_behavior(self) -> None:
         partial = self.folder.behavior.with_suffix(".partial.jsonl")

@@ -9,9 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from experiments.config import RunConfig, make_config
+from experiments.config import RunConfig, make_config, read_config
 from experiments.records import write_json, write_text
 
 VERSIONED = (
@@ -44,6 +42,7 @@ class RunFolder:
         self.scores = path / "scores.csv"
         self.figures = path / "figures"
         self.page = path / "report.html"
+        self.error_log = path / "error.log"
 
     def check(self, config: RunConfig) -> None:
         """Refuse a folder that holds something else.
@@ -83,13 +82,18 @@ class RunFolder:
         """
         if not self.config.is_file():
             raise ValueError(f"{self.path} holds no run (no config.yaml); give the folder of a run")
-        return make_config(yaml.safe_load(self.config.read_text(encoding="utf-8")))
+        return make_config(read_config(self.config))
 
     def read_manifest(self) -> dict[str, Any]:
         """What is known of the run so far; empty before the first stage."""
         if not self.manifest.exists():
             return {}
-        manifest: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
+        try:
+            manifest: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{self.manifest} is damaged ({error}); delete it to do the stages again"
+            ) from None
         return manifest
 
     def is_finished(self, stage: str) -> bool:

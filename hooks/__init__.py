@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hooks.activations import SITES, Activations, CaptureSpec
-from hooks.capture import capture, option_logprobs
+from hooks.capture import capture, check_lengths, option_logprobs
 from hooks.generation import Completion, generate
 from hooks.intervention import Ablate, Patch, Steer, intervene
 from hooks.model import Model, load_model
@@ -25,6 +25,7 @@ __all__ = [
     "Steer",
     "available_models",
     "capture",
+    "check_lengths",
     "generate",
     "intervene",
     "load_model",

@@ -120,6 +120,11 @@ def render_all(model: Model, prompts: Sequence[Prompt], n_new_tokens: int = 0) -
     return rendered
 
 
+def check_lengths(model: Model, prompts: Sequence[Prompt], n_new_tokens: int) -> None:
+    """Raise ValueError if a prompt and its answer together are longer than the model reads."""
+    render_all(model, prompts, n_new_tokens)
+
+
 def may_share(model: Model) -> bool:
     """Tell whether prompts may share prefixes: proved exact, and no prompt is treated apart."""
     return not model.architecture.sharing_problem and not model.n_apart

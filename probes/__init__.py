@@ -26,9 +26,10 @@ from probes.permutation import (
 )
 from probes.ridge import ALPHAS
 from probes.splits import check_groups, grouped_folds, regrouped_folds, skip_reason
-from probes.stacking import cross_fitted_stack, stacked_gain
+from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
 from probes.sweep import SweepResult, sweep
 from probes.uncertainty import (
+    Estimand,
     Interval,
     auroc_difference,
     auroc_interval,
@@ -40,6 +41,7 @@ __all__ = [
     "ALPHAS",
     "Candidate",
     "DiffMeansProbe",
+    "Estimand",
     "Interval",
     "LDAProbe",
     "LogisticProbe",
@@ -71,6 +73,7 @@ __all__ = [
     "skill",
     "skip_reason",
     "stacked_gain",
+    "stacked_training_scores",
     "sweep",
     "whole_group_permutations",
     "within_fold_zscores",

@@ -49,6 +49,9 @@ class NestedResult:
     """Of the cell and alpha selected without the item's fold; z-scored within folds."""
     candidate_scores: Float[np.ndarray, "candidate regrouping item"]
     """Of every cell, alpha selected without the item's fold."""
+    training_scores: Float[np.ndarray, "regrouping fold item"]
+    """For every outer fold, scores of the *other* folds' items by the cell and alpha selected there, from
+    models that saw neither the item's fold nor the outer one: what a stack may be fitted on. 0 elsewhere."""
     selected_candidate: Int[np.ndarray, "regrouping fold"]
     """Index into `names`."""
     selected_alpha: Float[np.ndarray, "regrouping fold"]
@@ -118,6 +121,7 @@ def nested_ridge(
     n_candidates = len(candidates)
     scores = np.empty(folds.shape)
     candidate_scores = np.empty((n_candidates, *folds.shape))
+    training_scores = np.empty((n_regroupings, n_folds, len(labels)))
     selected_candidate = np.empty((n_regroupings, n_folds), dtype=np.int64)
     selected_alpha = np.empty((n_regroupings, n_folds))
     for r, fold_of in enumerate(folds):
@@ -129,6 +133,7 @@ def nested_ridge(
                 own_alpha = _select(inner[c : c + 1, o])[1]
                 candidate_scores[c, r, rows] = evaluated[c][r].outer[own_alpha, rows]
             scores[r, rows] = evaluated[best][r].outer[alpha, rows]
+            training_scores[r, o] = evaluated[best][r].held_out[o, alpha]
             selected_candidate[r, o] = best
             selected_alpha[r, o] = grid[alpha]
     return NestedResult(
@@ -138,6 +143,7 @@ def nested_ridge(
         folds,
         scores,
         candidate_scores,
+        training_scores,
         selected_candidate,
         selected_alpha,
     )
@@ -147,6 +153,8 @@ def nested_ridge(
 class _Evaluated:
     outer: Float[np.ndarray, "alpha item"]
     inner: Float[np.ndarray, "fold alpha"]
+    held_out: Float[np.ndarray, "fold alpha item"]
+    """Of the inner folds of every outer one, by models that saw neither."""
 
 
 def _evaluate(
@@ -158,7 +166,6 @@ def _evaluate(
 ) -> _Evaluated:
     n = len(labels)
     outer = np.zeros((len(alphas), n))
-    # held_out[o] holds the inner folds' scores by models that saw neither them nor fold o.
     held_out = np.zeros((n_folds, len(alphas), n))
     for left_out in [(a,) for a in range(n_folds)] + list(combinations(range(n_folds), 2)):
         scores = mean_fold_scores(sources, labels[:, None], fold_of, left_out, alphas)[..., 0]
@@ -178,7 +185,7 @@ def _evaluate(
         won[others, i], pairs[others, i] = winning_pairs(labels[rows][:, None, None], columns)
     with np.errstate(invalid="ignore"):
         inner = won.sum(axis=1) / pairs.sum(axis=1)
-    return _Evaluated(outer, np.nan_to_num(inner, nan=-np.inf))
+    return _Evaluated(outer, np.nan_to_num(inner, nan=-np.inf), held_out)
 
 
 def mean_fold_scores(

@@ -1,6 +1,7 @@
 """What the model says that it will do."""
 
 from experiments.elicitation.ask import (
+    ANSWER_TOKENS,
     SelfPrediction,
     capture_reports,
     generate_answers,
@@ -9,6 +10,7 @@ from experiments.elicitation.ask import (
 )
 
 __all__ = [
+    "ANSWER_TOKENS",
     "SelfPrediction",
     "capture_reports",
     "generate_answers",

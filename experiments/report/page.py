@@ -11,6 +11,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.records import write_text
 from experiments.report import formatting
 from experiments.report.disagreement import disagreements
 from experiments.report.figures import FigurePaths
@@ -94,7 +95,7 @@ def write_page(
         model=model, tasks=tasks, settings=settings, looks=LOOKS
     )
     path = Path(path)
-    path.write_text(html, encoding="utf-8", newline="\n")
+    write_text(path, html)
     return path
 
 

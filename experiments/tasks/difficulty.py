@@ -179,6 +179,7 @@ class DifficultyTask(Task):
     summary: ClassVar[str] = "short questions with checkable answers: will my answer be right?"
     behavior: ClassVar[str] = "answers the question correctly"
     max_new_tokens: ClassVar[int] = 16
+    needs_answers: ClassVar[bool] = True
     elicitations: ClassVar[tuple[Elicitation, ...]] = (
         *_letters_in_both_orders("Would your answer be right? Reply with one letter, A or B."),
         *_in_both_orders(

@@ -82,6 +82,32 @@ def test_no_readable_answer_at_all_is_unparsed() -> None:
     assert json.dumps(breakdown.to_json(), allow_nan=False)
 
 
+def test_words_as_good_as_a_slot_that_lost_a_little_are_no_stage_and_the_sentence_says_so() -> None:
+    """Carried down to 0.08 less than the task probe twice over: each step is small, the whole is not."""
+    arrays = planted("faithful")
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(2, arrays["outcome"].size))
+    for name in ("report_scores", "transferred_scores"):
+        arrays[name] = arrays[name] + 0.75 * noise[0]
+    arrays["readout_margin"] = arrays["report_scores"] + 1.0 * noise[1]
+    arrays["parsed_answer"] = (arrays["readout_margin"] > 0).astype(float)
+    breakdown = diagnose(**arrays)
+    kept = breakdown.evidence[-1]
+    assert kept.verdict == "falls short", breakdown.to_frame()
+    assert breakdown.stage == "undetermined"
+    assert breakdown.sentence.startswith("No stage's conditions hold")
+
+
+def test_an_undecided_step_on_the_way_is_undetermined() -> None:
+    arrays = {name: values[:100] for name, values in planted("faithful").items()}
+    rng = np.random.default_rng(4)
+    for name in ("report_scores", "transferred_scores"):
+        arrays[name] = arrays[name] + 0.9 * rng.normal(size=arrays[name].shape)
+    breakdown = diagnose(**arrays)
+    assert breakdown.evidence[3].verdict == "undecided", breakdown.to_frame()
+    assert breakdown.stage == "undetermined"
+
+
 def test_inverted_words_are_not_read_out() -> None:
     arrays = planted("faithful")
     arrays["readout_margin"] = -arrays["readout_margin"]

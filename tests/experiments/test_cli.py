@@ -137,6 +137,59 @@ def test_a_config_file_and_options_that_win_over_it(
     assert "parity" in json.loads(capsys.readouterr().out)["tasks"]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tasks: 5\n", "tasks: "),
+        ("task: parity\n", "task: no such setting"),
+        ("tasks: [parity]\npreset: quickstart\n", "preset: no such setting"),
+        ("tasks: [parity]\n3: 4\n", "3: no such setting"),
+        ("tasks: [parity]\nn: many\n", "n: "),
+        ("{", "is not YAML"),
+        ("", "must hold a mapping"),
+    ],
+)
+def test_a_bad_config_file_is_named_in_one_line(
+    text: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("run.yaml").write_text(text)
+    assert (
+        command(monkeypatch, "run", "--config", "run.yaml", *["parity"][: "tasks" not in text]) == 2
+    )
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_a_damaged_run_folder_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for config in ("{", "", "tasks: 5"):
+        Path("run").mkdir(exist_ok=True)
+        Path("run/config.yaml").write_text(config)
+        for arguments in (["report", "run"], ["run", "parity", "--out", "run"]):
+            assert command(monkeypatch, *arguments) == 2
+            assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_difficulty_items_without_answers_are_refused(
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("items.jsonl").write_text('{"id": "a", "text": "What is 2 + 2?"}\n')
+    arguments = ["run", "difficulty", "--model", tiny_folder, "--items", "items.jsonl"]
+    assert command(monkeypatch, *arguments) == 2
+    assert "line 1: field 'answers' is missing" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["items.jsonl"]
+
+
 def test_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(monkeypatch, "tasks") == 0
     assert {"refusal", "difficulty"} <= {
@@ -173,6 +226,6 @@ def test_work_that_fails_ends_with_one_line_and_status_1(
 def test_layers_are_read() -> None:
     assert parse_layers("all") == "all"
     assert parse_layers("0,4,10-12") == [0, 4, 10, 11, 12]
-    for wrong in ("", "a", "1-", "-1", "1,,2"):
+    for wrong in ("", "a", "1-", "-1", "1,,2", "0-999999999999"):
         with pytest.raises(ValueError, match="layers"):
             parse_layers(wrong)
