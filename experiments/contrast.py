@@ -7,6 +7,7 @@ of the same text could not read it (that takes another model).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,18 @@ import pandas as pd
 
 from experiments.breakdown import diagnose
 from experiments.config import RunConfig
-from experiments.predictors import N_STEPS, Cell, Fitting, Predictions, TaskData, task_cells
-from experiments.probe_files import save_probe
+from experiments.predictors import N_STEPS, Fitting, Predictions, task_cells
+from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
 from experiments.records import json_number
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
+from experiments.task_data import Cell, TaskData
 from experiments.words import words_result
 from probes import (
     Candidate,
     Interval,
     MaxStatistic,
-    RidgeProbe,
+    PermutedUnit,
     auroc_difference,
     auroc_interval,
     cohen_kappa,
@@ -45,14 +47,13 @@ class Contrast:
     result: dict[str, Any]
     table: pd.DataFrame
     scores: pd.DataFrame
-    probes: dict[str, tuple[RidgeProbe, Cell]] = field(default_factory=dict)
+    probes: dict[str, SavedProbe] = field(default_factory=dict)
 
-    def save_probes(self, folder: Path) -> None:
-        """Write each context's probe, refitted on all items at the cell selected most often."""
-        for context, (probe, cell) in self.probes.items():
-            save_probe(
-                folder / f"{self.task}-{context}", probe, cell, task=self.task, context=context
-            )
+    def save_probes(self, folder: Path, fingerprint: Mapping[str, Any]) -> None:
+        """Write the probes, each with what it predicts and the fingerprint of the model that it reads."""
+        for name, probe in self.probes.items():
+            about = {"task": self.task, "outcome_1": self.result["behavior"], "model": fingerprint}
+            probe.write(folder / f"{self.task}-{name}", about)
 
 
 def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
@@ -74,10 +75,12 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
 
     fitting = Fitting(config.folds, config.regroupings, config.seed)
     second = _second_grouping(data, config.folds)
-    total = (N_STEPS + 2) + (N_STEPS if second is not None else 0)
+    total = (N_STEPS + 3) + (N_STEPS if second is not None else 0)
     with reporter.stage(f"{data.task.name}: probes and baselines", total) as advance:
         predictions = fitting.predict(data, data.groups, advance)
-        null = _permutation_test(data, config, predictions)
+        null = _permutation_test(data, config, predictions, "whole_group")
+        advance(1)
+        within = _permutation_test(data, config, predictions, "within_group")
         advance(1)
         quote_curve = fitting.curve(data, data.groups, "quote_last")
         advance(1)
@@ -101,7 +104,11 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         "skipped": None,
         "probe": _interval(intervals["probe"], "procedure")
         | _cell(predictions.probe.chosen)
-        | {"p_max": null.p_value, "n_permutations": config.permutations},
+        | {
+            "p_max": null.p_value,
+            "p_max_within_groups": within.p_value,
+            "n_permutations": config.permutations,
+        },
         "report_probe": _interval(intervals["report_probe"], "procedure")
         | _cell(predictions.report.chosen),
         "transferred_probe": _interval(intervals["transferred_probe"], "procedure"),
@@ -122,12 +129,12 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         result,
         predictor_table(data, predictions, intervals),
         score_table(data, predictions),
-        _refitted(data, predictions),
+        refit(data, predictions),
     )
 
 
 def _overview(data: TaskData) -> dict[str, Any]:
-    votes = [row.votes for row in data.behavior]
+    votes = [row.votes for row in data.judged]
     names = list(votes[0]) if votes else []
     kappa = None
     if len(names) >= 2:
@@ -139,8 +146,8 @@ def _overview(data: TaskData) -> dict[str, Any]:
         "n_items": len(data.items),
         "n_groups": len(set(data.groups)),
         "base_rate": json_number(data.outcome.mean()) if len(data.items) else None,
-        "labels": dict(Counter(label for row in data.behavior for label in row.labels)),
-        "judges": {"names": names, "kappa": kappa, "unscored": data.n_unscored},
+        "labels": dict(Counter(label for row in data.judged for label in row.labels)),
+        "judges": {"names": names, "kappa": kappa, "unscored": len(data.judged) - len(data.items)},
     }
 
 
@@ -152,7 +159,9 @@ def _second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
     return kinds
 
 
-def _permutation_test(data: TaskData, config: RunConfig, predictions: Predictions) -> MaxStatistic:
+def _permutation_test(
+    data: TaskData, config: RunConfig, predictions: Predictions, unit: PermutedUnit
+) -> MaxStatistic:
     candidates = [
         Candidate("/".join(map(str, cell)), (data.task_features(cell),))
         for cell in task_cells(data)
@@ -163,6 +172,7 @@ def _permutation_test(data: TaskData, config: RunConfig, predictions: Prediction
         data.groups,
         predictions.folds[0],
         n_permutations=config.permutations,
+        unit=unit,
         seed=config.seed,
     )
 
@@ -213,7 +223,7 @@ def _second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
     rows = predictions.rows()
     named = {name: _auroc(data, predictions, name) for name in ("probe", "text", "verbal")}
     return {
-        "name": "whole kinds of entity held out",
+        "name": "whole kinds of entity held out; groups may straddle",
         "n_groups": len(set(predictions.groups)),
         **{name: _interval(interval, rows[name][1]) for name, interval in named.items()},
     }
@@ -275,19 +285,6 @@ def _curves(
         "text": json_number(intervals["text"].estimate),
         "verbal": json_number(intervals["verbal"].estimate),
     }
-
-
-def _refitted(data: TaskData, predictions: Predictions) -> dict[str, tuple[RidgeProbe, Cell]]:
-    refitted = {}
-    for context, grid in (("task", predictions.probe), ("self_prediction", predictions.report)):
-        cell, alpha = grid.chosen
-        features = (
-            data.task_features(cell)
-            if context == "task"
-            else np.mean([data.report_features(cell, e) for e in data.elicitations], axis=0)
-        )
-        refitted[context] = (RidgeProbe(alpha=alpha).fit(features, data.outcome), cell)
-    return refitted
 
 
 def _interval(interval: Interval, estimand: str) -> dict[str, Any]:

@@ -137,13 +137,13 @@ def load_run(path: str | Path) -> Run:
 
 def write_results(folder: RunFolder, config: RunConfig, contrasts: Sequence[Contrast]) -> None:
     """Write results.json, results.csv, scores.csv and the probes of all tasks."""
+    fingerprint = folder.read_manifest()["model"]
     for contrast in contrasts:
-        contrast.save_probes(folder.probes)
+        contrast.save_probes(folder.probes, fingerprint)
     table = pd.concat([contrast.table for contrast in contrasts], ignore_index=True)
     write_text(folder.table, table.to_csv(index=False, lineterminator="\n"))
     scores = pd.concat([contrast.scores for contrast in contrasts], ignore_index=True)
     write_text(folder.scores, scores.to_csv(index=False, lineterminator="\n"))
-    manifest = folder.read_manifest()
     write_json(
         folder.results,
         {
@@ -151,7 +151,7 @@ def write_results(folder: RunFolder, config: RunConfig, contrasts: Sequence[Cont
             "model": config.model,
             "seed": config.seed,
             "created_with": versions(),
-            "fingerprint": manifest["model"],
+            "fingerprint": fingerprint,
             "tasks": {contrast.task: contrast.result for contrast in contrasts},
         },
     )

@@ -28,11 +28,11 @@ from experiments.elicitation import (
 )
 from experiments.finished import Run, load_run, write_results
 from experiments.items import first_groups, item_from_row, load_items
-from experiments.predictors import TaskData
 from experiments.progress import Reporter, Silent
 from experiments.records import read_rows, write_rows
 from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
+from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
 from hooks import CaptureSpec, Model, capture, check_lengths, load_model
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.predictors import Predictions, TaskData
+from experiments.predictors import Predictions
 from experiments.records import json_number
+from experiments.task_data import TaskData
 from probes import Interval, platt, within_fold_zscores
 
 TABLE_COLUMNS = [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from experiments.predictors import TaskData
 from experiments.records import json_number
+from experiments.task_data import TaskData
 from probes import criterion_interval, d_prime, rate_interval, same_fold_auroc, skill
 
 MENU_NOT_TAKEN = 0.1

@@ -20,6 +20,7 @@ from probes.metrics import (
 from probes.nested import Candidate, NestedResult, nested_ridge
 from probes.permutation import (
     MaxStatistic,
+    PermutedUnit,
     max_statistic_test,
     whole_group_permutations,
     within_group_permutations,
@@ -47,6 +48,7 @@ __all__ = [
     "LogisticProbe",
     "MaxStatistic",
     "NestedResult",
+    "PermutedUnit",
     "RidgeProbe",
     "SweepResult",
     "auroc_difference",

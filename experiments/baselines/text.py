@@ -30,26 +30,34 @@ families."""
 
 
 def text_families(
-    texts: Sequence[str], strata: Sequence[str], types: Sequence[str], y: ArrayLike
+    texts: Sequence[str],
+    strata: Sequence[str],
+    types: Sequence[str],
+    y: ArrayLike,
+    *,
+    kinds: Sequence[str] | None = None,
 ) -> dict[str, Family]:
-    """Every family by name: stratum, type, length, tfidf_words, tfidf_characters, embedding.
+    """Every family by name: stratum, type, kind, length, tfidf_words, tfidf_characters, embedding.
 
     Args:
         texts: what a person would read of each item, `[item]`.
         strata: topic or label of each item.
         types: surface type of each item: its template's type, or its `opening_words`.
+        kinds: a finer label of each item (kind of entity or of question); without it, no such family.
         y: outcome of each item, 0 or 1 (or a rate); read on training rows only.
 
     Raises ValueError where lengths differ, ImportError where the sentence encoder is not installed.
     """
-    for name, values in (("strata", strata), ("types", types), ("y", np.asarray(y))):
-        if len(values) != len(texts):
+    named = {"strata": strata, "types": types, "kinds": kinds, "y": np.asarray(y)}
+    for name, values in named.items():
+        if values is not None and len(values) != len(texts):
             raise ValueError(
                 f"{name}: {len(values)} values for {len(texts)} texts; give one a text"
             )
     return {
         "stratum": stratum_rates(strata, y),
         "type": type_rates(types, y),
+        **({} if kinds is None else {"kind": type_rates(kinds, y)}),
         "length": _constant(length_features(texts)),
         "tfidf_words": tfidf_words(texts),
         "tfidf_characters": tfidf_characters(texts),

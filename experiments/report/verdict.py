@@ -88,6 +88,10 @@ def _head(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:
     if is_beyond_text(task_result) and stage(task_result) != "not_beyond_text":
         gained = f"gain {gain(task_result['gap']['beyond_text'])}"
         head.append(Phrase("and beyond the text of the prompt", gained))
+    second = (task_result.get("second_split") or {}).get("probe")
+    if second is not None and second["ci"][0] <= 0.5:
+        unseen = ", though not shown for kinds of item that the probe was not trained on"
+        head.append(Phrase(unseen, f"AUROC {auroc(second)}"))
     return head
 
 
@@ -117,7 +121,7 @@ def _from_layers_to_words(where: str, task_result: Mapping[str, Any]) -> list[Ph
         case "not_transported":
             return [Phrase(f", but it does not fully reach {slot}", at_slot)]
         case "not_read_out":
-            lost = "say the opposite" if is_inverted(words) else "do not carry it"
+            lost = _lost_in_words(words)
             return [Phrase(f", also at {slot}", at_slot), Phrase(f", but its words {lost}", said)]
         case "unparsed":
             rate = estimate(words.get("parse_rate"), words.get("parse_rate_ci"))
@@ -128,6 +132,13 @@ def _from_layers_to_words(where: str, task_result: Mapping[str, Any]) -> list[Ph
             leans = Phrase(f", but its answers lean to “{leaning(words)}”", f"criterion {bias}")
             return [Phrase(", also from the odds of its words", said), leans]
     return [Phrase(", and its words carry it as well as its layers do", said)]
+
+
+def _lost_in_words(words: Mapping[str, Any]) -> str:
+    low = (words.get("ci") or [None])[0]
+    if is_inverted(words):
+        return "say the opposite"
+    return "carry little of it" if low is not None and low > 0.5 else "do not carry it"
 
 
 def is_inverted(words: Mapping[str, Any]) -> bool:

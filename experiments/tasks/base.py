@@ -34,8 +34,13 @@ class Item:
 
     @property
     def text(self) -> str:
-        """The user's words, which is all that a text baseline may read."""
-        return "\n".join(m["content"] for m in self.messages if m["role"] == "user")
+        """All that the model reads of the item, for text baselines and for the quote in a self-prediction.
+
+        A single user message as it is; a conversation with the role before each message.
+        """
+        if len(self.messages) == 1:
+            return self.messages[0]["content"]
+        return "\n".join(f"{m['role']}: {m['content']}" for m in self.messages)
 
     def prompt(self) -> Prompt:
         """The item as the model reads it in the `task` context."""
@@ -85,7 +90,9 @@ class Elicitation:
         """The predicted outcome in a generated answer, or None with the reason.
 
         An answer must name exactly one option. A word may be written in any case; a letter must be a capital or
-        the whole answer, for "a" is also an article.
+        the whole answer, for "a" is also an article. Where the question spells out what a letter stands for
+        ("A: right"), words after the letter must begin like that: "A: wrong" contradicts itself, and "A: Paris"
+        answers the quoted prompt.
         """
         words = re.findall(r"[^\W\d_]+", answer)
         if not words:
@@ -95,6 +102,11 @@ class Elicitation:
             return None, "both options named"
         if not yes and not no:
             return None, "no option named"
+        chosen = self.yes if yes else self.no
+        meaning = re.search(rf"^{re.escape(chosen)}[.:)]\s*(\w+)", self.template, re.MULTILINE)
+        after = words[words.index(chosen) + 1 :] if chosen in words else []
+        if meaning and after and after[0].lower() != meaning.group(1).lower():
+            return None, "letter and words disagree"
         return int(yes), ""
 
 

@@ -3,6 +3,7 @@ import pytest
 from experiments.tasks import TASKS, Elicitation, Item
 
 LETTERS = Elicitation("l", "letters", "ab", "{prompt} A or B?", yes="A", no="B")
+SPELLED = Elicitation("s", "s", "ab", "{prompt}\nA: right\nB: wrong", yes="A", no="B")
 WORDS = Elicitation("w", "words", "yes-no", "{prompt} Yes or no?", yes="Yes", no="No")
 
 
@@ -16,6 +17,11 @@ WORDS = Elicitation("w", "words", "yes-no", "{prompt} Yes or no?", yes="Yes", no
         (LETTERS, "I'm a model", (None, "no option named")),
         (LETTERS, "A or B", (None, "both options named")),
         (LETTERS, "**A**", (1, "")),
+        (SPELLED, "A", (1, "")),
+        (SPELLED, "A: right", (1, "")),
+        (SPELLED, "B. Wrong", (0, "")),
+        (SPELLED, "A: wrong", (None, "letter and words disagree")),
+        (SPELLED, "A: Paris", (None, "letter and words disagree")),
         (WORDS, "yes, I", (1, "")),
         (WORDS, "NO.", (0, "")),
         (WORDS, "Nobody", (None, "no option named")),

@@ -24,7 +24,8 @@ def test_defaults_and_messages(tmp_path) -> None:
     )
     first, second = load_items(path, "refusal")
     assert (first.group, first.stratum, first.text) == ("a", "all", "Hello?")
-    assert (second.group, second.stratum, second.text) == ("g", "s", "Hi")
+    assert (second.group, second.stratum) == ("g", "s")
+    assert second.text == "system: Be brief.\nuser: Hi"
     assert second.messages == tuple(messages)
     assert item_from_row(json.loads(json.dumps(second.to_json()))) == second
 

@@ -1,0 +1,104 @@
+"""The scored items of one task, with every record of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from activations_cache import ActivationsCache
+from experiments.behavior import Behavior
+from experiments.elicitation import SelfPrediction
+from experiments.tasks import Elicitation, Item, Task
+
+Cell = tuple[str, int | None, str]
+"""Site, layer and position."""
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The scored items of one task: what the model did, what it said, and where its activations lie."""
+
+    task: Task
+    items: tuple[Item, ...]
+    behavior: tuple[Behavior, ...]
+    judged: tuple[Behavior, ...]
+    """What the model did with every item, the unscored ones too: what the judges' agreement is about."""
+    outcome: Int[np.ndarray, " item"]
+    elicitations: tuple[Elicitation, ...]
+    log_odds: Float[np.ndarray, "elicitation item"]
+    menu_mass: Float[np.ndarray, "elicitation item"]
+    answers: tuple[SelfPrediction, ...]
+    """The self-predictions that were also answered in words, one an item."""
+    task_cache: ActivationsCache
+    report_cache: ActivationsCache
+
+    @classmethod
+    def join(
+        cls,
+        task: Task,
+        items: Sequence[Item],
+        behavior: Sequence[Behavior],
+        reports: Sequence[SelfPrediction],
+        elicitations: Sequence[Elicitation],
+        task_cache: ActivationsCache,
+        report_cache: ActivationsCache,
+    ) -> TaskData:
+        """Put the records of a run side by side; items whose behavior is unscored are left out and counted."""
+        of_item = {row.item: row for row in behavior}
+        scored = [item for item in items if of_item[item.id].outcome is not None]
+        asked = {(row.item, row.elicitation): row for row in reports}
+
+        def rows(elicitation: Elicitation) -> list[SelfPrediction]:
+            return [asked[item.id, elicitation.name] for item in scored]
+
+        return cls(
+            task=task,
+            items=tuple(scored),
+            behavior=tuple(of_item[item.id] for item in scored),
+            judged=tuple(of_item[item.id] for item in items),
+            outcome=np.array([of_item[item.id].outcome for item in scored], dtype=np.int64),
+            elicitations=tuple(elicitations),
+            log_odds=np.array([[row.log_odds for row in rows(e)] for e in elicitations]),
+            menu_mass=np.array([[row.menu_mass for row in rows(e)] for e in elicitations]),
+            answers=tuple(rows(elicitations[0])),
+            task_cache=task_cache,
+            report_cache=report_cache,
+        )
+
+    @property
+    def ids(self) -> list[str]:
+        """Item ids, in order."""
+        return [item.id for item in self.items]
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The group of every item."""
+        return np.array([item.group for item in self.items])
+
+    @property
+    def parsed(self) -> Float[np.ndarray, " item"]:
+        """The outcome predicted in words; NaN where the answer could not be parsed."""
+        return np.array(
+            [np.nan if row.parsed is None else row.parsed for row in self.answers], dtype=float
+        )
+
+    def meta(self, key: str) -> np.ndarray | None:
+        """A further grouping in the items' `meta`, or None where an item lacks it."""
+        values = [item.meta.get(key) for item in self.items]
+        return None if None in values else np.array([str(value) for value in values])
+
+    def task_features(self, cell: Cell) -> Float[np.ndarray, "item d_model"]:
+        """Activations in the task context."""
+        site, layer, position = cell
+        return self.task_cache.read(site, layer=layer, position=position, ids=self.ids)
+
+    def report_features(
+        self, cell: Cell, elicitation: Elicitation
+    ) -> Float[np.ndarray, "item d_model"]:
+        """Activations in the self-prediction context, at one elicitation's own slot."""
+        site, layer, position = cell
+        ids = [f"{item}/{elicitation.name}" for item in self.ids]
+        return self.report_cache.read(site, layer=layer, position=position, ids=ids)
