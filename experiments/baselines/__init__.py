@@ -3,23 +3,21 @@
 from experiments.baselines.embedding import sentence_embeddings
 from experiments.baselines.text import (
     Family,
+    label_rates,
     length_features,
     opening_words,
-    stratum_rates,
     text_families,
     tfidf_characters,
     tfidf_words,
-    type_rates,
 )
 
 __all__ = [
     "Family",
+    "label_rates",
     "length_features",
     "opening_words",
     "sentence_embeddings",
-    "stratum_rates",
     "text_families",
     "tfidf_characters",
     "tfidf_words",
-    "type_rates",
 ]

@@ -55,9 +55,9 @@ def text_families(
                 f"{name}: {len(values)} values for {len(texts)} texts; give one a text"
             )
     return {
-        "stratum": stratum_rates(strata, y),
-        "type": type_rates(types, y),
-        **({} if kinds is None else {"kind": type_rates(kinds, y)}),
+        "stratum": label_rates(strata, y),
+        "type": label_rates(types, y),
+        **({} if kinds is None else {"kind": label_rates(kinds, y)}),
         "length": _constant(length_features(texts)),
         "tfidf_words": tfidf_words(texts),
         "tfidf_characters": tfidf_characters(texts),
@@ -65,27 +65,22 @@ def text_families(
     }
 
 
-def stratum_rates(strata: Sequence[str], y: ArrayLike) -> Family:
-    """Mean outcome of each item's stratum over the training rows, dense `[item, 1]`.
+def label_rates(labels: Sequence[str], y: ArrayLike) -> Family:
+    """Mean outcome of each item's label (stratum, type, kind) over the training rows, dense `[item, 1]`.
 
-    A stratum without training rows gets the mean of all training rows.
+    A label without training rows gets the mean of all training rows.
     """
-    _, codes = np.unique(np.asarray(strata), return_inverse=True)
+    _, codes = np.unique(np.asarray(labels), return_inverse=True)
     outcome = np.asarray(y, dtype=np.float64)
-    n_strata = int(codes.max(initial=-1)) + 1
+    n_labels = int(codes.max(initial=-1)) + 1
 
     def features(train: Int[np.ndarray, "train"]) -> Float[np.ndarray, "item 1"]:
-        count = np.bincount(codes[train], minlength=n_strata)
-        total = np.bincount(codes[train], weights=outcome[train], minlength=n_strata)
+        count = np.bincount(codes[train], minlength=n_labels)
+        total = np.bincount(codes[train], weights=outcome[train], minlength=n_labels)
         rates = np.where(count > 0, total / np.maximum(count, 1), outcome[train].mean())
         return rates[codes][:, None]
 
     return features
-
-
-def type_rates(types: Sequence[str], y: ArrayLike) -> Family:
-    """Mean outcome of each item's surface type over the training rows, as `stratum_rates`."""
-    return stratum_rates(types, y)
 
 
 def opening_words(texts: Sequence[str], n_words: int = 2) -> list[str]:

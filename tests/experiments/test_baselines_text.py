@@ -9,13 +9,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from experiments.baselines import (
     Family,
+    label_rates,
     length_features,
     opening_words,
-    stratum_rates,
     text_families,
     tfidf_characters,
     tfidf_words,
-    type_rates,
 )
 
 TEXTS = [
@@ -63,12 +62,11 @@ def test_texts_without_words_have_constant_features() -> None:
     assert unseen.tolist() == [[0.0], [0.0]]
 
 
-def test_stratum_rates_are_training_means() -> None:
+def test_label_rates_are_training_means() -> None:
     strata = ["a", "a", "b", "b", "b", "c"]
     y = [1, 0, 1, 1, 0, 1]
-    features = stratum_rates(strata, y)(np.array([0, 2, 3, 1]))
+    features = label_rates(strata, y)(np.array([0, 2, 3, 1]))
     np.testing.assert_allclose(features[:, 0], [0.5, 0.5, 1.0, 1.0, 1.0, 0.75])
-    np.testing.assert_array_equal(type_rates(strata, y)(np.array([0, 2, 3, 1])), features)
 
 
 def test_length_features() -> None:

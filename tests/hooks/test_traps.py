@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
 from hooks import SITES, Activations, CaptureSpec, Model, Prompt, capture, generate, render
@@ -166,6 +167,26 @@ def test_trap_04_exactly_one_bos(tiny_model: Model, system: str | None) -> None:
         ids = render(tiny_model, prompt).token_ids
         assert ids[0] == bos
         assert ids.count(bos) == 1
+
+
+@pytest.mark.parametrize("template_bos", ["", "{{ bos_token }}"])
+def test_trap_04_one_bos_from_a_tokenizer_that_adds_its_own(
+    tokenizer_of: Callable[..., Any], template_bos: str
+) -> None:
+    """Rendering to text and tokenizing with defaults would give two; without special tokens, none."""
+    template = template_bos + "{% for m in messages %}[{{ m['content'] }}]{% endfor %}"
+    tokenizer = tokenizer_of(template, bos="<s>", eos="</s>")
+    bos = tokenizer.bos_token_id
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", bos)]
+    )
+    assert tokenizer("<s>yes")["input_ids"].count(bos) == 2
+    for prompt in (Prompt.chat("chat", "yes"), Prompt(id="text", text="yes")):
+        rendered = render(tokenizer, prompt)
+        assert rendered.token_ids[0] == bos
+        assert rendered.token_ids.count(bos) == 1
+        start, end = rendered.spans["instruction"]
+        assert tokenizer.decode(rendered.token_ids[start:end]) == "yes"
 
 
 def test_trap_04_no_bos_where_the_tokenizer_defines_none(tokenizer_of: Callable[..., Any]) -> None:
