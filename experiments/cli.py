@@ -37,22 +37,50 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A name from `selfprobe models`, a hub id, a folder or a .gguf file."),
+        typer.Option(
+            help="A name from `selfprobe models`, a hub id, a folder or a .gguf file. "
+            "Default: smollm2-135m."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/TASKS.")] = None,
-    n: Annotated[int | None, typer.Option(help="Items a task at most, in whole groups.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of folds, permutations and sampling.")] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(help="Items a task, 20 or more, whole groups. Default: all."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of folds, permutations and sampling. Default: 0.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="`quickstart`: 320 items a task, two paraphrases.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    items: Annotated[
-        Path | None, typer.Option(help="Your own items (JSON Lines with `id` and `text`).")
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A YAML file of settings: those below and dtype, samples, paraphrases, folds, "
+            "regroupings, permutations."
+        ),
     ] = None,
-    site: Annotated[str | None, typer.Option(help="Where to probe. Default: resid_post.")] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your own items: JSON Lines with `id`, `text` or `messages`, and `answers` "
+            "for difficulty."
+        ),
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            help="embed, resid_pre, resid_mid, resid_post, attn_out, mlp_out or final_norm. "
+            "Default: resid_post."
+        ),
+    ] = None,
     layers: Annotated[str | None, typer.Option(help="all, or blocks such as 0,4,10-20.")] = None,
     positions: Annotated[
-        str | None, typer.Option(help="Positions of the task prompt, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Of the task prompt: instruction_last, mean_instruction, template_1 ..., prompt_last, "
+            "separated by commas. Default: all but template_k."
+        ),
     ] = None,
 ) -> None:
     """Run the main job: behavior, self-predictions, probes, contrast and the stage diagnosis.
@@ -72,8 +100,8 @@ def run(
         "seed": seed,
         "items": items,
         "site": site,
-        "layers": None if layers is None else parse_layers(layers),
-        "positions": None if positions is None else positions.split(","),
+        "layers": layers,
+        "positions": positions,
     }
     settings |= {name: value for name, value in given.items() if value is not None}
     if not settings.get("tasks"):
@@ -117,28 +145,6 @@ def models(as_json: JsonFlag = False) -> None:
     _print_table(available_models(), as_json)
 
 
-def parse_layers(text: str) -> str | list[int]:
-    """Read `all`, or block numbers and ranges such as `0,4,10-20`.
-
-    Raises:
-        ValueError: anything else.
-    """
-    if text == "all":
-        return text
-    layers: set[int] = set()
-    deepest = 10_000
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise ValueError(f"layers: {part!r} is neither a block nor a range such as 10-20")
-        if max(int(first), int(last or 0)) > deepest:
-            raise ValueError(f"layers: {part!r} is deeper than any model; give blocks of this one")
-        layers.update(range(int(first), int(last or first) + 1))
-    if not layers:
-        raise ValueError(f"layers: {text!r} names no block; give all, or blocks such as 0,4,10-20")
-    return sorted(layers)
-
-
 def main() -> None:
     """Run the command line; every fault ends with one line on standard error."""
     sys.exit(_status())
@@ -149,13 +155,14 @@ def _status() -> int:
     try:
         app(arguments, standalone_mode=False)
     except typer.TyperException as error:
-        return _fail(f"{error}; `selfprobe --help` shows what is possible", 2)
+        message = getattr(error, "format_message", error.__str__)()
+        return _fail(f"{message.rstrip('.')}; `selfprobe --help` shows what is possible", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; the same command picks up what is finished", 130)
     except (ValueError, ImportError) as error:
         return _fail(str(error), 2)
     except (OSError, RuntimeError) as error:
-        return _fail(f"{error}; what is finished is kept, the same command picks it up", 1)
+        return _fail(str(error), 1)
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,8 @@ class RunConfig(BaseModel):
     """Items a task at most, whole groups; None takes all."""
     items: Path | None = None
     """The user's own items (JSON Lines) in place of the task's."""
+    items_sha256: str | None = None
+    """Of that file, filled in: a run with other items is another run."""
     seed: int = Field(default=0, ge=0)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     samples: int = Field(default=1, ge=1)
@@ -46,6 +50,29 @@ class RunConfig(BaseModel):
     """Times the folds are drawn anew; METHODS ask for at least 5."""
     permutations: int = Field(default=199, ge=199)
     """Whole-group permutations behind a p-value."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hash_items(cls, settings: Any) -> Any:
+        items = settings.get("items")
+        if items and "items_sha256" not in settings and Path(items).is_file():
+            digest = hashlib.sha256(Path(items).read_bytes()).hexdigest()
+            return {**settings, "items_sha256": digest}
+        return settings
+
+    @field_validator("tasks", "positions", mode="before")
+    @classmethod
+    def _names(cls, names: Any) -> Any:
+        if isinstance(names, str):
+            return [name.strip() for name in names.split(",")]
+        if not isinstance(names, list | tuple):
+            raise ValueError("must be a list of names")
+        return names
+
+    @field_validator("layers", mode="before")
+    @classmethod
+    def _layer_ranges(cls, layers: Any) -> Any:
+        return parse_layers(layers) if isinstance(layers, str) else layers
 
     @field_validator("tasks")
     @classmethod
@@ -81,6 +108,24 @@ class RunConfig(BaseModel):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
+def parse_layers(text: str) -> str | list[int]:
+    """Read `all`, or block numbers and ranges such as `0,4,10-20`.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text == "all":
+        return text
+    layers: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if first > last:
+            raise ValueError(f"{part!r} is neither a block nor a range such as 10-20")
+        layers.update(range(first, last + 1))
+    return sorted(layers)
+
+
 def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> RunConfig:
     """A config from settings, over those of a preset.
 
@@ -108,8 +153,8 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"config: no file {path}")
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(f"config: {path} is not YAML ({first})") from None
     if not isinstance(settings, dict):

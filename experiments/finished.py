@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -46,14 +45,7 @@ class Run:
     @cached_property
     def results(self) -> dict[str, Any]:
         """`results.json`."""
-        try:
-            results: dict[str, Any] = json.loads(self.folder.results.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{self.folder.results} is damaged ({error}); delete it and "
-                f"{self.folder.manifest.name}, and run the same command again"
-            ) from None
-        return results
+        return self.folder.read_results()
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -128,10 +120,12 @@ def load_run(path: str | Path) -> Run:
     """
     folder = RunFolder(Path(path))
     folder.read_config()
-    if not folder.results.is_file():
+    missing = [file.name for file in folder.outputs["contrast"] if not file.is_file()]
+    if missing:
         raise ValueError(
-            f"{path} holds a run that is not finished; run the same command again to finish it"
+            f"{path} holds a run that is not finished (no {missing[0]}); run the same command again"
         )
+    folder.read_results()
     return Run(folder)
 
 

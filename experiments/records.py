@@ -31,6 +31,21 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, text + "\n")
 
 
+def read_json(path: Path, mend: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ValueError: the file is damaged; the message ends with `mend`.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); {mend}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} is damaged (it holds no object); {mend}")
+    return value
+
+
 def json_number(value: SupportsFloat) -> float | None:
     """A number of six decimals as JSON can hold it: None for not-a-number and infinity."""
     number = float(value)
@@ -67,7 +82,7 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     try:
         # Not splitlines(): a line separator such as U+2028 may stand inside a JSON string.
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     for number, line in enumerate(lines, start=1):
@@ -75,9 +90,15 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+            _line(row).encode("utf-8")
+        except UnicodeEncodeError:
             raise ValueError(
-                f"{path}, line {number}: not JSON ({error.msg}); each line must hold one JSON object"
+                f"{path}, line {number}: holds half a character (a lone surrogate); remove it"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", str(error))
+            raise ValueError(
+                f"{path}, line {number}: not JSON ({reason}); each line must hold one JSON object"
             ) from None
         if not isinstance(row, dict):
             raise ValueError(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ class Experiment:
         """
         folder = RunFolder(Path(out))
         folder.check(self.config)
-        if not folder.is_finished("report"):
+        if not all(folder.is_finished(stage) for stage in folder.outputs):
             _Stages(self.config, folder, reporter or Silent()).run()
         return load_run(folder.path)
 
@@ -97,36 +96,42 @@ class _Stages:
         chosen = {task.name: self._choose_items(task) for task in self.tasks}
         self._check(chosen)
         self.folder.claim(self.config)
-        self.folder.note_model(self.model.fingerprint, self.config.seed)
-        with self._stage("items") as needed:
-            if needed:
-                write_rows(
-                    self.folder.items,
-                    (item.to_json() for items in chosen.values() for item in items),
-                )
-        for name, work in (
-            ("behavior", self._label_behavior),
-            ("task activations", self._capture_task),
-            ("self-predictions", self._ask),
-            ("contrast", self._contrast),
-            ("report", self._report),
-        ):
-            with self._stage(name) as needed:
-                if needed:
-                    work()
-        self.folder.error_log.unlink(missing_ok=True)
+        try:
+            self.folder.note_model(self.model.fingerprint, self.config.seed)
+            work: dict[str, Callable[[], None]] = {
+                "items": lambda: self._write_items(chosen),
+                "behavior": self._label_behavior,
+                "task activations": self._capture_task,
+                "self-predictions": self._ask,
+                "contrast": self._contrast,
+                "report": self._report,
+            }
+            todo = list(work)
+            while todo and self.folder.is_finished(todo[0]):
+                todo.pop(0)
+            self.folder.forget(todo)
+            for stage in todo:
+                self._do(stage, work[stage])
+            self.folder.error_log.unlink(missing_ok=True)
+        finally:
+            self.folder.lock.release()
 
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[bool]:
-        needed = not self.folder.is_finished(name)
+    def _do(self, stage: str, work: Callable[[], None]) -> None:
         start = time.monotonic()
         try:
-            yield needed
+            work()
         except Exception as error:
             self.folder.error_log.write_text(traceback.format_exc(), encoding="utf-8")
-            raise RunError(f"{name}: {error} (details in {self.folder.error_log})") from error
-        if needed:
-            self.folder.mark_finished(name, time.monotonic() - start)
+            raise RunError(
+                f"{stage}: {error} (details in {self.folder.error_log}); what is finished is kept, "
+                "the same command picks it up"
+            ) from error
+        self.folder.mark_finished(stage, time.monotonic() - start)
+
+    def _write_items(self, chosen: dict[str, list[Item]]) -> None:
+        write_rows(
+            self.folder.items, (item.to_json() for items in chosen.values() for item in items)
+        )
 
     @cached_property
     def model(self) -> Model:
@@ -153,6 +158,12 @@ class _Stages:
         """Refuse before anything is written what would fail in the middle of the work."""
         for task in self.tasks:
             items = chosen[task.name]
+            n_groups = len({item.group for item in items})
+            if n_groups < self.config.folds:
+                raise ValueError(
+                    f"items: {n_groups} groups for task {task.name!r}, but {self.config.folds} folds "
+                    "need at least as many; give more groups"
+                )
             asked = self._elicitations(task)
             prompts = [item.prompt() for item in items]
             reports = [e.prompt(item) for item in items for e in asked]

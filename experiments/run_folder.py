@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from experiments.config import RunConfig, make_config, read_config
-from experiments.records import write_json, write_text
+from experiments.records import read_json, write_json, write_text
 
 VERSIONED = (
     "selfprobe",
@@ -43,6 +44,16 @@ class RunFolder:
         self.figures = path / "figures"
         self.page = path / "report.html"
         self.error_log = path / "error.log"
+        self.lock = FileLock(path / ".lock", timeout=0)
+        self.outputs = {
+            "items": (self.items,),
+            "behavior": (self.behavior,),
+            "task activations": (self.task_cache,),
+            "self-predictions": (self.self_predictions, self.report_cache),
+            "contrast": (self.results, self.table, self.scores),
+            "report": (self.page,),
+        }
+        """Stage -> what it leaves behind, in the order of the work."""
 
     def check(self, config: RunConfig) -> None:
         """Refuse a folder that holds something else.
@@ -68,11 +79,25 @@ class RunFolder:
             )
 
     def claim(self, config: RunConfig) -> None:
-        """Make the folder this run's."""
+        """Make the folder this run's, and this process the only one at work in it until it ends.
+
+        Raises:
+            ValueError: as `check`; a folder that cannot be written, or another process at work in it.
+        """
         self.check(config)
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not self.config.exists():
-            write_text(self.config, config.to_yaml())
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock.acquire()
+            if not self.config.exists():
+                write_text(self.config, config.to_yaml())
+        except Timeout:
+            raise ValueError(
+                f"out: another process is at work in {self.path}; wait for it or give another folder"
+            ) from None
+        except OSError as error:
+            raise ValueError(
+                f"out: cannot write to {self.path} ({error.strerror}); give another folder"
+            ) from None
 
     def read_config(self) -> RunConfig:
         """The settings of the run in the folder.
@@ -88,17 +113,27 @@ class RunFolder:
         """What is known of the run so far; empty before the first stage."""
         if not self.manifest.exists():
             return {}
-        try:
-            manifest: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{self.manifest} is damaged ({error}); delete it to do the stages again"
-            ) from None
-        return manifest
+        return read_json(self.manifest, "delete it to do the stages again")
+
+    def read_results(self) -> dict[str, Any]:
+        """`results.json`; ValueError if it is damaged."""
+        mend = "delete it and run the same command again"
+        results = read_json(self.results, mend)
+        if not isinstance(results.get("tasks"), dict):
+            raise ValueError(f"{self.results} is damaged (no tasks in it); {mend}")
+        return results
 
     def is_finished(self, stage: str) -> bool:
-        """Whether a stage has been marked."""
-        return stage in self.read_manifest().get("finished", {})
+        """Whether a stage has been marked, and what it left behind is still there."""
+        marked = stage in self.read_manifest().get("finished", {})
+        return marked and all(path.exists() for path in self.outputs[stage])
+
+    def forget(self, stages: Iterable[str]) -> None:
+        """Take marks back: what stands on a stage that is done anew is done anew as well."""
+        manifest = self.read_manifest()
+        for stage in stages:
+            manifest.get("finished", {}).pop(stage, None)
+        write_json(self.manifest, manifest)
 
     def mark_finished(self, stage: str, seconds: float) -> None:
         """Mark a stage, with the seconds that it took in this process."""

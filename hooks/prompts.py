@@ -140,6 +140,7 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
             f"tokenizer {type(tokenizer).__name__} gives no character offsets; "
             "load the model's fast tokenizer (a tokenizer.json)"
         )
+    _refuse_special_tokens(tokenizer, prompt)
     system_folded = False
     if prompt.messages is None:
         text, start = prompt.instruction, 0
@@ -157,6 +158,18 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
         if span[0] >= span[1]:
             raise ValueError(f"prompt {prompt.id!r}: the {name} has no token of its own")
     return Rendered(prompt.id, tuple(ids), spans, system_folded)
+
+
+def _refuse_special_tokens(tokenizer: Any, prompt: Prompt) -> None:
+    """A message that spells out a special token would end its own turn and forge another."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
+    for message in prompt.messages or ():
+        for token in special:
+            if token in message["content"]:
+                raise ValueError(
+                    f"prompt {prompt.id!r}: a message holds the special token {token!r}; remove it"
+                )
 
 
 def _apply_template(tokenizer: Any, messages: Iterable[Message]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import _status, parse_layers
+from experiments.cli import _status
+from experiments.config import parse_layers
 from experiments.tasks import TASKS
 from tests.experiments import parity
 
@@ -36,7 +37,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["run", "parity", "--model", "no-such-model"], "no-such-model"),
         (["run", "parity", "--model", "TINY", "--site", "resid"], "unknown site 'resid'"),
         (["run", "parity", "--model", "TINY", "--layers", "1,9"], "9"),
-        (["run", "parity", "--model", "TINY", "--layers", "one"], "layers: 'one'"),
+        (["run", "parity", "--model", "TINY", "--layers", "one"], "layers: 'one' is neither"),
         (["run", "parity", "--model", "TINY", "--positions", "last"], "'last'"),
         (["run", "parity", "--model", "TINY", "--positions", "template_99"], "template_99"),
         (["run", "parity", "--model", "TINY", "--positions", "quote_last"], "quote_last"),
@@ -226,6 +227,6 @@ def test_work_that_fails_ends_with_one_line_and_status_1(
 def test_layers_are_read() -> None:
     assert parse_layers("all") == "all"
     assert parse_layers("0,4,10-12") == [0, 4, 10, 11, 12]
-    for wrong in ("", "a", "1-", "-1", "1,,2", "0-999999999999"):
-        with pytest.raises(ValueError, match="layers"):
+    for wrong in ("", "a", "1-", "-1", "1,,2", "5-3", "²", "0-999999999999"):
+        with pytest.raises(ValueError, match="neither a block nor a range"):
             parse_layers(wrong)

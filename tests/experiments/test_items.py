@@ -57,6 +57,27 @@ def test_faults_are_named_with_their_line(tmp_path, row: dict, message: str) -> 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "b", "text": "bad \\ud800 end"}', "line 2: holds half a character"),
+        ('{"id": "b", "text": "x", "meta": {"p": NaN}}', "line 2: not JSON"),
+        ("[" * 100_000, "line 2: not JSON"),
+    ],
+)
+def test_what_json_cannot_hold_is_named_with_its_line(tmp_path, line: str, message: str) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n" + line + "\n")
+    with pytest.raises(ValueError, match=message):
+        load_items(path, "refusal")
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps(GOOD) + "\r\n", encoding="utf-8-sig")
+    assert [item.id for item in load_items(path, "refusal")] == ["a"]
+
+
 def test_answers_where_the_task_needs_them(tmp_path) -> None:
     path = write(tmp_path / "items.jsonl", GOOD)
     with pytest.raises(ValueError, match="line 1: field 'answers' is missing"):

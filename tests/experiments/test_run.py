@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +122,60 @@ def test_a_finished_run_is_read_back_untouched(finished: Path, tiny_folder: Path
     Experiment("parity", str(tiny_folder), seed=1).run(finished)
     after = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
     assert before == after
+
+
+def test_what_was_deleted_or_damaged_is_made_again(
+    finished: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    experiment = Experiment("parity", str(tiny_folder), seed=1)
+    (copy / "results.json").write_text('{"tasks"')
+    for read in (lambda: load_run(copy), lambda: experiment.run(copy)):
+        with pytest.raises(ValueError, match=r"results.json is damaged .* delete it"):
+            read()
+    (copy / "results.json").unlink()
+    with pytest.raises(ValueError, match=r"not finished \(no results.json\)"):
+        load_run(copy)
+    experiment.run(copy)
+    for name in SAME_BYTES:
+        assert (copy / name).read_bytes() == (finished / name).read_bytes(), name
+
+
+def test_a_second_process_in_the_same_folder_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    first = start(tiny_folder, out)
+    deadline = time.monotonic() + 120
+    while not (out / "config.yaml").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        with pytest.raises(ValueError, match="another process is at work"):
+            Experiment("parity", str(tiny_folder), seed=1).run(out)
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_other_items_in_the_same_file_are_another_run(tiny_folder: Path, tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    row = '{{"id": "{0}", "text": "sea wind {0}", "group": "{0}"}}\n'
+    items.write_text("".join(row.format(i) for i in range(30)))
+    run = Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
+    assert run.result()["second_split"] is None
+    items.write_text("".join(row.format(i) for i in range(31)))
+    with pytest.raises(ValueError, match=r"holds another run .items_sha256"):
+        Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
+
+
+def test_fewer_groups_than_folds_are_refused_before_the_work(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    items = tmp_path / "items.jsonl"
+    rows = (f'{{"id": "{i}", "text": "sea {i}", "group": "{i % 3}"}}\n' for i in range(30))
+    items.write_text("".join(rows))
+    with pytest.raises(ValueError, match="3 groups for task 'parity', but 5 folds"):
+        Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_log_odds_are_those_of_single_prompts(finished: Path, tiny_folder: Path) -> None:
