@@ -161,7 +161,7 @@ def test_other_items_in_the_same_file_are_another_run(tiny_folder: Path, tmp_pat
     row = '{{"id": "{0}", "text": "sea wind {0}", "group": "{0}"}}\n'
     items.write_text("".join(row.format(i) for i in range(30)))
     run = Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
-    assert run.result()["second_split"] is None
+    assert run.result()["n_items"] == 30
     items.write_text("".join(row.format(i) for i in range(31)))
     with pytest.raises(ValueError, match=r"holds another run .items_sha256"):
         Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
