@@ -4,8 +4,9 @@ The format is described in `activations_cache.shard` and `activations_cache.mani
 live here: they are kept beside a cache, keyed by item id.
 """
 
-from activations_cache.cache import ActivationsCache
+from activations_cache.atomic import replace_file
+from activations_cache.cache import ActivationsCache, Cell
 from activations_cache.lock import CacheLockedError
 from activations_cache.writer import NonFiniteError
 
-__all__ = ["ActivationsCache", "CacheLockedError", "NonFiniteError"]
+__all__ = ["ActivationsCache", "CacheLockedError", "Cell", "NonFiniteError", "replace_file"]

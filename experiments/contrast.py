@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from activations_cache import Cell
 from experiments.breakdown import diagnose
 from experiments.config import RunConfig
-from experiments.predictors import N_STEPS, Fitting, Predictions, task_cells
+from experiments.predictors import N_STEPS, Fitting, Predictions
 from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
 from experiments.records import json_number
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
-from experiments.task_data import Cell, TaskData
+from experiments.task_data import TaskData
 from experiments.words import words_result
 from probes import (
-    Candidate,
     Interval,
     MaxStatistic,
     PermutedUnit,
@@ -162,12 +162,8 @@ def _second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
 def _permutation_test(
     data: TaskData, config: RunConfig, predictions: Predictions, unit: PermutedUnit
 ) -> MaxStatistic:
-    candidates = [
-        Candidate("/".join(map(str, cell)), (data.task_features(cell),))
-        for cell in task_cells(data)
-    ]
     return max_statistic_test(
-        candidates,
+        data.task_candidates,
         data.outcome,
         data.groups,
         predictions.folds[0],

@@ -7,17 +7,18 @@ penalty) is chosen on inner folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from experiments.baselines import opening_words, text_families
+from activations_cache import Cell
 from experiments.inequalities import TrainingScores
 from experiments.progress import Advance
-from experiments.task_data import Cell, TaskData
+from experiments.task_data import TaskData, cell_name
+from experiments.tasks import Elicitation
 from probes import (
     Candidate,
     Estimand,
@@ -85,14 +86,10 @@ class Fitting:
 
     def predict(self, data: TaskData, groups: np.ndarray, advance: Advance) -> Predictions:
         """Score every predictor with `groups` kept whole; calls `advance(1)` after each of `N_STEPS`."""
-        probe = self._grid(data, groups, task_cells(data), lambda cell: [data.task_features(cell)])
+        cells = tuple(data.task_cache.cells())
+        probe = Grid(cells, self._nested(data.task_candidates, data, groups))
         advance(1)
-        report = self._grid(
-            data,
-            groups,
-            report_cells(data, "prompt_last"),
-            lambda cell: [data.report_features(cell, e) for e in data.elicitations],
-        )
+        report = self._report_grid(data, groups, "prompt_last", data.elicitations)
         advance(1)
         folds = probe.nested.folds
         baselines = self._baselines(data, groups)
@@ -129,40 +126,29 @@ class Fitting:
         self, data: TaskData, groups: np.ndarray, position: str
     ) -> Float[np.ndarray, " layer"]:
         """AUROC of every layer at a position of the self-prediction context that all elicitations share."""
-        shared = data.elicitations[0]
-        grid = self._grid(
-            data,
-            groups,
-            report_cells(data, position),
-            lambda cell: [data.report_features(cell, shared)],
-        )
-        return grid.nested.curve
+        return self._report_grid(data, groups, position, data.elicitations[:1]).nested.curve
 
-    def _grid(
+    def _report_grid(
         self,
         data: TaskData,
         groups: np.ndarray,
-        cells: Sequence[Cell],
-        features: Callable[[Cell], list[np.ndarray]],
+        position: str,
+        elicitations: Sequence[Elicitation],
     ) -> Grid:
-        candidates = [Candidate("/".join(map(str, cell)), tuple(features(cell))) for cell in cells]
-        return Grid(tuple(cells), self._nested(candidates, data, groups))
+        """A grid over the layers of the self-prediction context, a source an elicitation."""
+        cells = tuple(cell for cell in data.report_cache.cells() if cell[2] == position)
+        candidates = [
+            Candidate(cell_name(cell), tuple(data.report_features(cell, e) for e in elicitations))
+            for cell in cells
+        ]
+        return Grid(cells, self._nested(candidates, data, groups))
 
     def _baselines(self, data: TaskData, groups: np.ndarray) -> dict[str, NestedResult]:
-        texts = [item.text for item in data.items]
-        types, kinds = data.meta("type"), data.meta("entity")
-        families = text_families(
-            texts,
-            strata=[item.stratum for item in data.items],
-            types=opening_words(texts) if types is None else types.tolist(),
-            y=data.outcome,
-            kinds=None if kinds is None else kinds.tolist(),
-        )
         return {
             name: self._nested(
                 [Candidate(name, (family,))], data, groups, standardize=name not in UNSCALED
             )
-            for name, family in families.items()
+            for name, family in data.text_families.items()
         }
 
     def _nested(
@@ -189,16 +175,6 @@ UNSCALED = frozenset({"tfidf_words", "tfidf_characters"})
 
 N_STEPS = 3
 """Steps that `Fitting.predict` reports."""
-
-
-def task_cells(data: TaskData) -> list[Cell]:
-    """The grid of the task context."""
-    return data.task_cache.cells()
-
-
-def report_cells(data: TaskData, position: str) -> list[Cell]:
-    """The grid of the self-prediction context at one position."""
-    return [cell for cell in data.report_cache.cells() if cell[2] == position]
 
 
 def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+from activations_cache import Cell, replace_file
 from experiments.predictors import Predictions
-from experiments.records import write_bytes, write_json
-from experiments.task_data import Cell, TaskData
+from experiments.records import write_json
+from experiments.task_data import TaskData
 from probes import RidgeProbe
 
 
@@ -32,7 +33,7 @@ class SavedProbe:
             "direction": np.asarray(self.probe.direction_, dtype=np.float64),
             "intercept": np.atleast_1d(np.asarray(self.probe.intercept_, dtype=np.float64)),
         }
-        write_bytes(stem.with_name(stem.name + ".safetensors"), save(weights))
+        replace_file(stem.with_name(stem.name + ".safetensors"), save(weights))
         write_json(
             stem.with_name(stem.name + ".json"),
             {

@@ -9,20 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
 
+from activations_cache import replace_file
+
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` of UTF-8 text."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` aside, flush it to the disk and rename it, so that `path` is never half a file."""
-    aside = path.with_name(path.name + ".tmp")
-    with aside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    """Write UTF-8 text, whole or not at all."""
+    replace_file(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:

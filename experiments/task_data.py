@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from activations_cache import ActivationsCache
+from activations_cache import ActivationsCache, Cell
+from experiments.baselines import Family, opening_words, text_families
 from experiments.behavior import Behavior
 from experiments.elicitation import SelfPrediction
 from experiments.tasks import Elicitation, Item, Task
-
-Cell = tuple[str, int | None, str]
-"""Site, layer and position."""
+from probes import Candidate
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class TaskData:
             report_cache=report_cache,
         )
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
         """Item ids, in order."""
         return [item.id for item in self.items]
 
-    @property
+    @cached_property
     def groups(self) -> np.ndarray:
         """The group of every item."""
         return np.array([item.group for item in self.items])
@@ -90,6 +90,27 @@ class TaskData:
         values = [item.meta.get(key) for item in self.items]
         return None if None in values else np.array([str(value) for value in values])
 
+    @cached_property
+    def text_families(self) -> dict[str, Family]:
+        """What the text alone gives a predictor, by name; made once, for the texts are read by an encoder."""
+        texts = [item.text for item in self.items]
+        types, kinds = self.meta("type"), self.meta("entity")
+        return text_families(
+            texts,
+            strata=[item.stratum for item in self.items],
+            types=opening_words(texts) if types is None else types.tolist(),
+            y=self.outcome,
+            kinds=None if kinds is None else kinds.tolist(),
+        )
+
+    @cached_property
+    def task_candidates(self) -> list[Candidate]:
+        """The probe's grid in the task context, a candidate a cell of the cache, read once."""
+        return [
+            Candidate(cell_name(cell), (self.task_features(cell),))
+            for cell in self.task_cache.cells()
+        ]
+
     def task_features(self, cell: Cell) -> Float[np.ndarray, "item d_model"]:
         """Activations in the task context."""
         site, layer, position = cell
@@ -102,3 +123,8 @@ class TaskData:
         site, layer, position = cell
         ids = [f"{item}/{elicitation.name}" for item in self.ids]
         return self.report_cache.read(site, layer=layer, position=position, ids=ids)
+
+
+def cell_name(cell: Cell) -> str:
+    """A cell as a candidate's name: site/layer/position."""
+    return "/".join(map(str, cell))

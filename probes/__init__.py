@@ -30,6 +30,8 @@ from probes.splits import check_groups, grouped_folds, regrouped_folds, skip_rea
 from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
 from probes.sweep import SweepResult, sweep
 from probes.uncertainty import (
+    FEW_GROUPS,
+    HIGH_AUROC,
     Estimand,
     Interval,
     auroc_difference,
@@ -40,6 +42,8 @@ from probes.uncertainty import (
 
 __all__ = [
     "ALPHAS",
+    "FEW_GROUPS",
+    "HIGH_AUROC",
     "Candidate",
     "DiffMeansProbe",
     "Estimand",

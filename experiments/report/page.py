@@ -19,10 +19,7 @@ from experiments.report.path import draw_path
 from experiments.report.predictors import forest_rows, result_row
 from experiments.report.style import LOOKS
 from experiments.report.verdict import STAGES, sentence, stage, verdict
-
-FEW_GROUPS = 30
-HIGH_AUROC = 0.95
-SMALL_MENU = 0.1
+from probes import FEW_GROUPS, HIGH_AUROC
 
 TITLES = {
     "layers": "Layer by layer",
@@ -182,10 +179,9 @@ def _limits(task_result: Mapping[str, Any]) -> Iterator[str]:
     high = [row.name for row in forest_rows(task_result) if row.row["auroc"] > HIGH_AUROC]
     if high:
         yield f"AUROC above {HIGH_AUROC} ({', '.join(high)}): the intervals are approximate."
-    menu_mass = words.get("menu_mass")
-    if menu_mass is not None and menu_mass < SMALL_MENU:
+    if words.get("menu_taken") is False:
         yield (
-            f"The options hold only {formatting.number(menu_mass)} of the probability at the "
+            f"The options hold only {formatting.number(words['menu_mass'])} of the probability at the "
             "answer slot: the model did not take the menu, and its log-odds say little."
         )
     if sum((words.get("unscored") or {}).values()):
