@@ -1,28 +1,14 @@
-"""The command line: `selfprobe run`, `report`, `tasks`, `models`.
-
-Exit status: 0 done, 1 failed at work, 2 bad arguments or settings; one line says what and what to do.
-"""
+"""`selfprobe run` and `selfprobe report`: the main job, and its page drawn anew."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-# Heavy imports (torch, transformers) stand inside the commands: `--help` answers at once.
-
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Does a language model know what it is about to do, and where does that knowledge get lost "
-    "on the way to its words?",
-)
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+from experiments.cli.app import JsonFlag, app
 
 
 @app.command(
@@ -127,59 +113,6 @@ def report(
         print(json.dumps(finished.results, indent=2, ensure_ascii=False))
     else:
         _print_summary(finished)
-
-
-@app.command()
-def tasks(as_json: JsonFlag = False) -> None:
-    """List the tasks."""
-    from experiments.tasks import TASKS
-
-    _print_table({name: task.summary for name, task in TASKS.items()}, as_json)
-
-
-@app.command()
-def models(as_json: JsonFlag = False) -> None:
-    """List the models that `--model` takes by name."""
-    from hooks import available_models
-
-    _print_table(available_models(), as_json)
-
-
-def main() -> None:
-    """Run the command line; every fault ends with one line on standard error."""
-    sys.exit(_status())
-
-
-def _status() -> int:
-    arguments = sys.argv[1:] or ["--help"]
-    try:
-        app(arguments, standalone_mode=False)
-    except typer.TyperException as error:
-        message = getattr(error, "format_message", error.__str__)()
-        return _fail(f"{message.rstrip('.')}; `selfprobe --help` shows what is possible", 2)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; the same command picks up what is finished", 130)
-    except (ValueError, ImportError) as error:
-        return _fail(str(error), 2)
-    except (OSError, RuntimeError) as error:
-        return _fail(str(error), 1)
-    return 0
-
-
-def _fail(message: str, status: int) -> int:
-    print("selfprobe: " + " ".join(message.split()), file=sys.stderr)
-    return status
-
-
-def _print_table(rows: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        print(
-            json.dumps([{"name": name, "summary": text} for name, text in rows.items()], indent=2)
-        )
-        return
-    width = max(map(len, rows))
-    for name, text in rows.items():
-        print(f"{name:<{width}}  {text}")
 
 
 def _print_summary(finished: Any) -> None:

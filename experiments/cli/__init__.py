@@ -1,0 +1,40 @@
+"""The command line: a module a command, one exit status for every kind of fault.
+
+Exit status: 0 done, 1 failed at work, 2 bad arguments or settings; one line says what and what to do.
+Heavy imports (torch, transformers) stand inside the commands: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from experiments.cli import listings, run  # noqa: F401  (importing a module registers its commands)
+from experiments.cli.app import app
+
+
+def main() -> None:
+    """Run the command line; every fault ends with one line on standard error."""
+    sys.exit(_status())
+
+
+def _status() -> int:
+    arguments = sys.argv[1:] or ["--help"]
+    try:
+        app(arguments, standalone_mode=False)
+    except typer.TyperException as error:
+        message = getattr(error, "format_message", error.__str__)()
+        return _fail(f"{message.rstrip('.')}; `selfprobe --help` shows what is possible", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped; the same command picks up what is finished", 130)
+    except (ValueError, ImportError) as error:
+        return _fail(str(error), 2)
+    except (OSError, RuntimeError) as error:
+        return _fail(str(error), 1)
+    return 0
+
+
+def _fail(message: str, status: int) -> int:
+    print("selfprobe: " + " ".join(message.split()), file=sys.stderr)
+    return status
