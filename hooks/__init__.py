@@ -7,6 +7,7 @@ from hooks.capture import capture, check_lengths, option_logprobs
 from hooks.generation import Completion, generate
 from hooks.intervention import Ablate, Patch, Steer, intervene
 from hooks.model import Model, load_model
+from hooks.plan import CapturePlan, plan_capture
 from hooks.prompts import Message, Prompt, Rendered, render
 from hooks.readout import logit_lens, spellings
 from hooks.weights import available_models
@@ -15,6 +16,7 @@ __all__ = [
     "SITES",
     "Ablate",
     "Activations",
+    "CapturePlan",
     "CaptureSpec",
     "Completion",
     "Message",
@@ -31,6 +33,7 @@ __all__ = [
     "load_model",
     "logit_lens",
     "option_logprobs",
+    "plan_capture",
     "render",
     "spellings",
 ]

@@ -116,6 +116,8 @@ class Gather:
 
     def means(self, rows: Float[Tensor, "token d_model"]) -> Float[Tensor, "item position d_model"]:
         """Average the rows of each cell, in float32."""
+        if len(rows) == len(self.counts):  # a token a cell
+            return rows.float().view(*self.shape, -1)
         device = rows.device
         sums = torch.zeros(len(self.counts), rows.shape[-1], device=device)
         sums.index_add_(0, self.segment.to(device), rows.float())

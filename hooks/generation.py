@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hooks.batching import Batch, common_prefix, padded_batch
-from hooks.capture import may_share, render_all
 from hooks.model import Model
+from hooks.plan import may_share, render_all
 from hooks.prompts import Prompt, Rendered
 from hooks.weights import quiet_transformers
 

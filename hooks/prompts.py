@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from jinja2.exceptions import TemplateError
@@ -108,12 +108,14 @@ class Rendered:
         spans: half-open token ranges: `instruction`, and `quote` where the prompt has one.
         system_folded: whether the template takes no system message, so that it was put in front
             of the first user message.
+        n_cut: how many tokens were cut off the end of the instruction.
     """
 
     id: str
     token_ids: tuple[int, ...]
     spans: Mapping[str, tuple[int, int]]
     system_folded: bool = False
+    n_cut: int = 0
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -158,6 +160,30 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
         if span[0] >= span[1]:
             raise ValueError(f"prompt {prompt.id!r}: the {name} has no token of its own")
     return Rendered(prompt.id, tuple(ids), spans, system_folded)
+
+
+def truncated(rendered: Rendered, limit: int) -> Rendered:
+    """Return a prompt of at most `limit` tokens: what is too much is cut off the end of its instruction.
+
+    So the template's own tokens, and with them the answer slot, stay as they are.
+
+    Raises:
+        ValueError: what is around the instruction is too long by itself, or the quote would be cut.
+    """
+    n_cut = len(rendered) - limit
+    if n_cut <= 0:
+        return rendered
+    start, end = rendered.spans["instruction"]
+    quote_end = rendered.spans.get("quote", (0, start + 1))[1]
+    if end - n_cut < quote_end:
+        raise ValueError(
+            f"prompts: {rendered.id!r} has {len(rendered)} tokens, but the model reads at most "
+            f"{limit}, and cutting {n_cut} off its instruction would leave nothing of it "
+            "or cut the quote; shorten it"
+        )
+    spans = {**rendered.spans, "instruction": (start, end - n_cut)}
+    token_ids = rendered.token_ids[: end - n_cut] + rendered.token_ids[end:]
+    return replace(rendered, token_ids=token_ids, spans=spans, n_cut=n_cut)
 
 
 def _refuse_special_tokens(tokenizer: Any, prompt: Prompt) -> None:

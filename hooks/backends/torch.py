@@ -1,26 +1,27 @@
 """The reference backend: PyTorch hooks on the Hugging Face module.
 
-Only the rows of named positions are copied out of each layer's output, inside the hook, so that the
-output itself is freed as the pass goes on. The pass ends after the last block that is wanted.
+Only the rows of named positions are copied out of each layer's output, inside the hook and on the
+device, so that the output itself is freed as the pass goes on. The pass ends after the last block
+that is wanted, and the unembedding is applied to answer slots alone, where a readout is wanted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hooks.activations import LAYERLESS_SITES, CaptureSpec
-from hooks.architecture import Architecture, block_input, first_tensor
+from hooks.architecture import Block, block_input, first_tensor
 from hooks.backends import States
 from hooks.batching import Batch, Gather
 from hooks.model import Model
 
-_BRANCH_SITES = frozenset({"resid_mid", "attn_out", "mlp_out"})
+_SLOT = CaptureSpec(sites=("final_norm",), layers=(0,), positions=("prompt_last",))
 
 
 class _LastBlockReached(Exception):  # noqa: N818
@@ -30,37 +31,32 @@ class _LastBlockReached(Exception):  # noqa: N818
 class TorchBackend:
     """Reads states by forward hooks."""
 
+    name = "torch"
+    takes_shared = True
+
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Run the backbone over one batch."""
         architecture = model.architecture
-        gather = Gather.of(batch, spec.positions, model.device)
-        recorder = _Recorder(gather, batch.token_ids.shape)
-        recorder.watch(architecture, spec)
-        slots = _Recorder(Gather.of(batch, ("prompt_last",), model.device), batch.token_ids.shape)
-        if logits:
-            assert architecture.final_norm is not None
-            slots.output(architecture.final_norm, "final_norm", 0)
-        elif "final_norm" not in spec.sites:
-            recorder.stop_after(architecture.blocks[_last_layer(spec)].module)
+        recorder = Recorder(model, batch, spec)
+        slots = Recorder(model, batch, _SLOT) if logits else None
         with ExitStack() as stack:
-            for handle in (*recorder.register(), *slots.register()):
-                stack.callback(handle.remove)
+            stack.enter_context(recorder.watching())
+            if slots is not None:
+                stack.enter_context(slots.watching())
+            elif "final_norm" not in spec.sites:
+                last = architecture.blocks[_last_layer(spec)].module
+                stack.callback(last.register_forward_hook(_stop).remove)
             stack.enter_context(model.reading(batch))
             stack.enter_context(torch.inference_mode())
             with suppress(_LastBlockReached):
                 architecture.backbone(**model_inputs(model, batch))
             slot_logits = None
-            if logits:
+            if slots is not None:
                 assert architecture.readout is not None
-                slot_logits = architecture.readout(slots.rows["final_norm", 0])
+                states = slots.sites["final_norm"][:, 0, 0].to(model.dtype)
+                slot_logits = architecture.readout(states)
         # Cloned outside inference mode: its tensors could not be trained on.
-        sites = {
-            site: torch.stack(
-                [recorder.means(site, layer).cpu() for layer in _layers(spec, site)], dim=1
-            ).clone()
-            for site in spec.sites
-        }
-        return States(sites, None if slot_logits is None else slot_logits.clone())
+        return States(recorder.sites, None if slot_logits is None else slot_logits.clone())
 
 
 def model_inputs(model: Model, batch: Batch) -> dict[str, Any]:
@@ -84,78 +80,85 @@ def _last_layer(spec: CaptureSpec) -> int:
     return max(max(_layers(spec, site)) for site in spec.sites)
 
 
-class _Recorder:
-    """Collects the wanted rows of every (site, layer) during one forward pass."""
+def _stop(*_: Any) -> None:
+    raise _LastBlockReached
 
-    def __init__(self, gather: Gather, shape: Sequence[int]) -> None:
-        self.rows: dict[tuple[str, int], Tensor] = {}
-        self._gather = gather
-        self._shape = tuple(shape)
+
+class Recorder:
+    """Copies the wanted states of every (site, layer) while a model reads a batch.
+
+    Attributes:
+        sites: per site the states, `[item, layer, position, d_model]`, filled by the pass. Nothing else is kept: the
+            rows of named positions are gathered, averaged and put in place inside the hook.
+    """
+
+    def __init__(self, model: Model, batch: Batch, spec: CaptureSpec) -> None:
+        self._architecture = model.architecture
+        self._spec = spec
+        self._gather = Gather.of(batch, spec.positions, model.device)
+        self._shape = tuple(batch.token_ids.shape)
+        n_items, n_positions = self._gather.shape
+        self.sites: dict[str, Tensor] = {
+            site: torch.empty(
+                n_items, spec.n_layers_of(site), n_positions, model.d_model, device=model.device
+            )
+            for site in spec.sites
+        }
         self._before: dict[nn.Module, list[Callable[[Tensor], None]]] = defaultdict(list)
         self._after: dict[nn.Module, list[Callable[[Tensor], None]]] = defaultdict(list)
-
-    def means(self, site: str, layer: int) -> Tensor:
-        """Return the states of a site and layer, `[item, position, d_model]`."""
-        return self._gather.means(self.rows[site, layer])
-
-    def watch(self, architecture: Architecture, spec: CaptureSpec) -> None:
-        """Ask for every site and layer of a resolved spec."""
         for site in spec.sites:
-            for layer in _layers(spec, site):
-                block = architecture.blocks[layer]
-                if site in ("embed", "resid_pre"):
-                    self.input(block.module, site, layer)
-                elif site == "resid_post":
-                    self.output(block.module, site, layer)
-                elif site == "final_norm":
-                    assert architecture.final_norm is not None
-                    self.output(architecture.final_norm, site, layer)
-                else:
-                    assert block.attention is not None
-                    assert block.mlp is not None
-                    if site == "resid_mid":
-                        self.sum(block.module, block.attention, site, layer)
-                    else:
-                        module = block.attention if site == "attn_out" else block.mlp
-                        self.output(module, site, layer)
+            for index, layer in enumerate(_layers(spec, site)):
+                self._watch(site, layer, index)
 
-    def input(self, module: nn.Module, site: str, layer: int) -> None:
-        """Record what a block is called with."""
-        self._before[module].append(lambda states: self._record(states, site, layer))
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Record whatever passes inside the block."""
+        with ExitStack() as stack:
+            for module, actions in self._before.items():
+                hook = _input_hook(actions)
+                handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+                stack.callback(handle.remove)
+            for module, actions in self._after.items():
+                stack.callback(module.register_forward_hook(_output_hook(actions)).remove)
+            yield
 
-    def output(self, module: nn.Module, site: str, layer: int) -> None:
-        """Record what a module returns."""
-        self._after[module].append(lambda states: self._record(states, site, layer))
+    def _watch(self, site: str, layer: int, index: int) -> None:
+        block = self._architecture.blocks[layer]
 
-    def sum(self, block: nn.Module, attention: nn.Module, site: str, layer: int) -> None:
+        def record(states: Tensor) -> None:
+            self._put(self._rows(states, site, layer), site, index)
+
+        if site in ("embed", "resid_pre"):
+            self._before[block.module].append(record)
+        elif site == "resid_post":
+            self._after[block.module].append(record)
+        elif site == "final_norm":
+            assert self._architecture.final_norm is not None
+            self._after[self._architecture.final_norm].append(record)
+        elif site == "mlp_out":
+            assert block.mlp is not None
+            self._after[block.mlp].append(record)
+        elif site == "attn_out":
+            assert block.attention is not None
+            self._after[block.attention].append(record)
+        else:
+            self._watch_between(block, layer, index)
+
+    def _watch_between(self, block: Block, layer: int, index: int) -> None:
         """Record a block's input plus what its attention adds, in the model's own dtype."""
+        entered: list[Tensor] = []
+
+        def remember(states: Tensor) -> None:
+            entered[:] = [self._rows(states, "resid_mid", layer)]
 
         def add(states: Tensor) -> None:
-            before = self.rows[site, layer]
-            self._record(states, site, layer)
-            self.rows[site, layer] = before + self.rows[site, layer]
+            self._put(entered.pop() + self._rows(states, "resid_mid", layer), "resid_mid", index)
 
-        self.input(block, site, layer)
-        self._after[attention].append(add)
+        assert block.attention is not None
+        self._before[block.module].append(remember)
+        self._after[block.attention].append(add)
 
-    def stop_after(self, module: nn.Module) -> None:
-        """End the pass as soon as a module has returned."""
-
-        def stop(_: Tensor) -> None:
-            raise _LastBlockReached
-
-        self._after[module].append(stop)
-
-    def register(self) -> list[Any]:
-        """Put the hooks in place and return their handles."""
-        handles: list[Any] = []
-        for module, actions in self._before.items():
-            handles.append(module.register_forward_pre_hook(_input_hook(actions), with_kwargs=True))
-        for module, actions in self._after.items():
-            handles.append(module.register_forward_hook(_output_hook(actions)))
-        return handles
-
-    def _record(self, states: Tensor, site: str, layer: int) -> None:
+    def _rows(self, states: Tensor, site: str, layer: int) -> Tensor:
         rows, slots = self._shape
         shapes: list[tuple[int, ...]] = [(rows, slots)]
         if site == "mlp_out":
@@ -165,7 +168,10 @@ class _Recorder:
                 f"{site} of layer {layer} has shape {tuple(states.shape)}, "
                 f"not ({rows}, {slots}, d_model)"
             )
-        self.rows[site, layer] = self._gather.rows(states)
+        return self._gather.rows(states)
+
+    def _put(self, rows: Tensor, site: str, index: int) -> None:
+        self.sites[site][:, index].copy_(self._gather.means(rows))
 
 
 def _input_hook(actions: Sequence[Callable[[Tensor], None]]) -> Callable[..., None]:
