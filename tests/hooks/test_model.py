@@ -60,7 +60,10 @@ def test_other_weights_have_another_fingerprint(tiny_model_of: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("smollm", "model: unknown model 'smollm'; choose from smollm2-135m, gemma3-270m, ORGANIZATION/NAME"),
+        (
+            "smollm",
+            "model: unknown model 'smollm'; choose from smollm2-135m, gemma3-270m, ORGANIZATION/NAME",
+        ),
         ("", "model: unknown model ''"),
         ("/no/such/file.gguf", "model: no such file: /no/such/file.gguf"),
         ("a/b/c", "model: unknown model 'a/b/c'"),
