@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from hooks.model import Model
 
 # Imported when asked for, so that one broken library never stops the others.
-_BACKENDS: Mapping[str, str] = {"torch": "hooks.backends.torch"}
+_BACKENDS: Mapping[str, str] = {
+    "torch": "hooks.backends.torch",
+    "transformer_lens": "hooks.backends.transformer_lens",
+    "nnsight": "hooks.backends.nnsight",
+}
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,15 @@ def get_backend(name: str) -> Backend:
     """Return a backend by name.
 
     Raises:
-        ValueError: there is no such backend; lists those that there are.
+        ValueError: there is no such backend; lists those that there are. Or its library cannot be imported.
     """
     if name not in _BACKENDS:
         raise ValueError(f"backend: unknown backend {name!r}; choose from {', '.join(_BACKENDS)}")
-    backend: Backend = import_module(_BACKENDS[name]).BACKEND
+    try:
+        backend: Backend = import_module(_BACKENDS[name]).BACKEND
+    except Exception as error:  # A library may break on import in any way.
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"backend: {name!r} cannot be imported: {reason}; install it with `pip install -U {name}`"
+        ) from error
     return backend
