@@ -10,8 +10,8 @@ from typing_extensions import Buffer
 TEMPORARY_SUFFIX = ".tmp"
 
 
-def replace_file(path: Path, data: Buffer) -> None:
-    """Write `data` aside, flush, fsync, rename it to `path`, and fsync the folder.
+def replace_file(path: Path, *data: Buffer) -> None:
+    """Write `data` aside, one after the other, flush, fsync, rename it to `path`, and fsync the folder.
 
     Raises OSError where the disk is full or read-only; `path` is then as it was and nothing is left
     aside.
@@ -19,17 +19,21 @@ def replace_file(path: Path, data: Buffer) -> None:
     aside = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with aside.open("wb") as file:
-            file.write(data)
+            for piece in data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError:
         aside.unlink(missing_ok=True)
         raise
-    # The rename lives in the folder: without this a power cut may undo it after the caller was told
-    # it is done.
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in the folder last: without this a power cut may undo it after all."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float32
 
+from activations_cache.compression import Compression
+from activations_cache.contents import Contents
 from activations_cache.encoding import StorageDType
-from activations_cache.manifest import FILE_NAME, Manifest, check_fingerprint, new_manifest
-from activations_cache.shard import read_option, read_rows
+from activations_cache.holdings import Holdings
+from activations_cache.manifest import FILE_NAME, Manifest, new_manifest
+from activations_cache.parts import Cell, cells_of
+from activations_cache.plan import BatchPlan
+from activations_cache.reader import Reader
 from activations_cache.writer import LOCK_NAME, Writer
-from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
-
-Rows = Int[np.ndarray, "row"]
-Cell = tuple[str, int | None, str]
-
-_RESTORE = "restore it from a copy, or capture again into a new folder"
+from hooks.activations import Activations, CaptureSpec
 
 
 class ActivationsCache:
@@ -32,7 +32,7 @@ class ActivationsCache:
         X = cache.read("resid_post", layer=12, position="prompt_last")      # float32 [n, d_model]
 
     Opening takes no lock: any number of processes read. The first `append` makes a process the one
-    writer, until `close`. Files are opened for each call, so that no HDF5 handle crosses a fork.
+    writer, until `close`. Files are opened for each call, so that no handle crosses a fork.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -49,7 +49,9 @@ class ActivationsCache:
         fingerprint: Mapping[str, Any],
         spec: CaptureSpec,
         dtype: StorageDType = "bfloat16",
-        shard_rows: int = 256,
+        plan: Sequence[Sequence[str]] | None = None,
+        compression: Compression | None = None,
+        shard_rows: int = 512,
     ) -> Self:
         """Make an empty cache in the folder `path` and become its writer.
 
@@ -58,13 +60,19 @@ class ActivationsCache:
             fingerprint: what the activations depend on (model, weights, tokenizer, ...), flat and
                 JSON-able. Its `n_layers`, if present, resolves and checks `spec.layers`.
             spec: the sites, layers and positions that every batch will have.
-            dtype: how activations are stored: "bfloat16" (rounded) or "float32" (exact).
-            shard_rows: a shard is written once it has so many items, or 128 MiB; a process that is
-                killed loses at most that.
+            dtype: how activations are stored: "bfloat16" (rounded), "float32" (exact), or "float16"
+                (rounded; values above 65,504 are refused).
+            plan: the ids of every batch, in the order in which they run. `append` then takes these
+                batches alone, and `ids` follow the plan whatever order they came in.
+            compression: "zstd" or "lz4", both on shuffled bits, with the package hdf5plugin.
+                Reading is slower.
+            shard_rows: a shard is written once it has so many items, or 64 MiB; a process that is
+                killed loses that and what was being written.
 
         Raises:
             ValueError: the folder is not empty or cannot be written, or an argument cannot be
                 stored.
+            ImportError: `compression` without hdf5plugin.
             CacheLockedError: another process is making a cache there.
         """
         folder = Path(path)
@@ -72,16 +80,11 @@ class ActivationsCache:
             raise ValueError(f"path: {folder} holds a cache already; use ActivationsCache.open")
         if folder.is_dir() and any(path.name != LOCK_NAME for path in folder.iterdir()):
             raise ValueError(f"path: {folder} is not empty; choose a new folder")
-        if "n_layers" in fingerprint:
-            spec = spec.resolve(fingerprint["n_layers"])
-        manifest = new_manifest(fingerprint, spec, dtype, shard_rows)
-        writer = Writer(folder, manifest)
+        manifest = new_manifest(fingerprint, spec, dtype, shard_rows, compression)
+        batches = None if plan is None else BatchPlan.of(plan)
+        writer = Writer(folder, Contents(manifest, batches, Holdings(1, (), batches)))
         try:
-            writer.lock()
-            if cls.exists(folder):
-                writer.abandon()
-                raise ValueError(f"path: another process has just made a cache at {folder}")
-            manifest.save(folder)
+            writer.create()
         except OSError as error:
             writer.abandon()
             raise ValueError(
@@ -95,29 +98,31 @@ class ActivationsCache:
         return (Path(path) / FILE_NAME).is_file()
 
     @classmethod
-    def open(cls, path: str | Path, *, fingerprint: Mapping[str, Any] | None = None) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        fingerprint: Mapping[str, Any] | None = None,
+        spec: CaptureSpec | None = None,
+        plan: Sequence[Sequence[str]] | None = None,
+    ) -> Self:
         """Open an existing cache, to read it or to append what is missing.
 
         Args:
             path: the cache folder.
             fingerprint: what the caller would capture with; must equal the stored one.
+            spec: what the caller would capture; must equal `cache.spec`.
+            plan: the batches that the caller would run; must equal those the cache was made with.
 
         Raises:
-            ValueError: no cache there, another schema version, a damaged manifest, a shard that is
-                missing or has another size than was committed, or a fingerprint that differs
-                (naming the fields).
+            ValueError: no cache there, another schema version, a damaged file, a shard that is
+                missing or has another size than was committed; or a fingerprint, spec or plan that
+                differs, saying in what.
         """
         folder = Path(path)
-        manifest = Manifest.load(folder)
-        if fingerprint is not None:
-            check_fingerprint(manifest.fingerprint, fingerprint, folder)
-        for shard in manifest.shards:
-            file = folder / shard.file
-            size = file.stat().st_size if file.exists() else None
-            if size != shard.bytes:
-                state = "is missing" if size is None else f"has {size} of {shard.bytes} bytes"
-                raise ValueError(f"shard {file} {state}; {_RESTORE}")
-        return cls(Writer(folder, manifest))
+        contents = Contents.load(folder)
+        contents.check(folder, fingerprint, spec, plan)
+        return cls(Writer(folder, contents))
 
     @property
     def path(self) -> Path:
@@ -127,60 +132,87 @@ class ActivationsCache:
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         """What the activations depend on, as given to `create`."""
-        return self._writer.manifest.fingerprint
+        return self._manifest.fingerprint
 
     @property
     def spec(self) -> CaptureSpec:
-        """Sites, layers and positions; layers are explicit once they are known."""
-        return self._writer.manifest.spec
+        """Sites, layers and positions wanted; layers are explicit once they are known."""
+        return self._manifest.spec
 
     @property
     def dtype(self) -> StorageDType:
         """How activations are stored."""
-        return self._writer.manifest.dtype
+        return self._manifest.dtype
+
+    @property
+    def plan(self) -> tuple[tuple[str, ...], ...] | None:
+        """The ids of every batch, if the cache was made with a plan."""
+        plan = self._writer.contents.plan
+        return None if plan is None else plan.batches
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """All item ids, committed or buffered, in storage order."""
-        return self._writer.ids
+        """All item ids, committed or buffered: in the order of the plan, else in that they came in."""
+        return self._holdings.ids
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Ids that need not be captured any more: every wanted cell of them is held."""
+        return self._holdings.done
 
     @property
     def options(self) -> tuple[str, ...]:
         """Names of the options whose log-probabilities are stored, sorted."""
-        return self._writer.manifest.options or ()
+        return self._manifest.options or ()
 
     def __len__(self) -> int:
         """The number of items, committed or buffered."""
         return len(self.ids)
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Those of `ids` that the cache does not hold, in their order."""
-        present = set(self.ids)
-        return [item for item in ids if item not in present]
+        """Those of `ids` that still have to be captured, in their order: all but `done`."""
+        done = self.done
+        return [item for item in ids if item not in done]
 
     def cells(self) -> list[Cell]:
         """Every (site, layer, position) that `read` takes; the layer is None where a site has none.
 
-        Sites with layers are absent while `spec.layers` is still "all" and nothing was appended.
+        Sites with layers are absent while `spec.layers` is still "all" and nothing was appended;
+        cells that an extension has not yet brought to all items are absent until it has.
         """
+        reader = self._reader()
         return [
-            (site, layer, position)
-            for site in self.spec.sites
-            for layer in self._layers_of(site)
-            for position in self.spec.positions
+            cell
+            for cell in cells_of(self.spec)
+            if self._holdings.is_whole(reader.part_holding(cell))
         ]
 
+    def extend(self, spec: CaptureSpec) -> None:
+        """Want the sites, layers and positions of `spec` too, and become the writer.
+
+        Afterwards `cache.spec` is the smallest spec around both, and no item is `done` that lacks
+        a cell of it: capture again with `spec=cache.spec, done=cache.done`. What was held can be
+        read all the while, and is not stored again.
+
+        Raises ValueError for a layer that the model does not have, or layers that are not known.
+        """
+        self._writer.extend(spec)
+
     def append(self, activations: Activations) -> None:
-        """Add a batch; it is on disk after the shard that it falls into is full, or after `flush`.
+        """Add a batch; it is on disk after the shard that it falls into is written, or after `flush`.
+
+        The batch needs every wanted cell that the cache lacks of its items; what it has beside
+        these is not stored again.
 
         Raises:
             CacheLockedError: another process writes to this cache.
-            ValueError: an id that the cache holds already, or a batch of other sites, layers,
-                positions, width or options than the cache; names the field. Nothing of the batch is
-                added.
-            NonFiniteError: an infinity or a NaN, naming item, site, layer and position. Nothing is
-                added.
-            OSError: the disk is full; committed items are safe.
+            ValueError: an id of which the cache holds everything already, a batch that is not in
+                the plan, or one of other sites, layers, positions, width or options than the cache;
+                names the field. Nothing of the batch is added.
+            NonFiniteError: an infinity or a NaN, or a number too large for the storage dtype,
+                naming item, site, layer and position. Nothing is added.
+            OSError: the disk is full; committed items are safe, what is not committed stays
+                buffered.
         """
         self._writer.append(activations)
 
@@ -221,20 +253,14 @@ class ActivationsCache:
 
         Raises:
             ValueError: a site, layer, position or id that the cache does not hold, naming those
-                that it does; or a damaged shard.
+                that it does; a cell that an extension has not yet brought to all items; or a
+                damaged shard.
         """
-        spec = self.spec
-        at = (
-            _index("site", site, spec.sites),
-            _index("layer", layer, self._layers_of(site)),
-            _index("position", position, spec.positions),
-        )
+        reader = self._reader()
+        part = reader.part_of((site, layer, position))
+        reader.check_ids(ids)
         self.flush()
-        return self._gather(
-            ids,
-            (self._writer.manifest.d_model or 0,),
-            lambda file, rows: read_rows(file, site, at[1], at[2], rows),
-        )
+        return reader.read(part, (site, layer, position), ids)
 
     def read_options(
         self, name: str, ids: Sequence[str] | None = None
@@ -243,55 +269,35 @@ class ActivationsCache:
 
         Raises ValueError as `read` does.
         """
-        option = _index("option", name, self.options)
+        reader = self._reader()
+        option = reader.option(name)
+        reader.check_ids(ids)
         self.flush()
-        return self._gather(ids, (), lambda file, rows: read_option(file, option, rows))
+        return reader.read_option(option, ids)
 
-    def _layers_of(self, site: str) -> tuple[int | None, ...]:
-        if site in LAYERLESS_SITES:
-            return (None,)
-        return () if isinstance(self.spec.layers, str) else self.spec.layers
+    def iterate(self, spec: CaptureSpec | None = None, *, rows: int = 256) -> Iterator[Activations]:
+        """Yield all items in order, `rows` at a time: a cache may be larger than memory.
 
-    def _gather(
-        self,
-        ids: Sequence[str] | None,
-        width: tuple[int, ...],
-        read: Callable[[Path, Rows], np.ndarray],
-    ) -> np.ndarray:
-        """Collect rows from the shards that hold them; each such shard is opened once."""
-        wanted = self.ids if ids is None else ids
-        place = {item: row for row, item in enumerate(self.ids)}
-        unknown = [item for item in wanted if item not in place]
-        if unknown:
-            raise ValueError(
-                f"ids: the cache does not hold {unknown[0]!r} ({len(unknown)} of {len(wanted)} are "
-                f"unknown); it has {len(place)} items{_examples(self.ids)}"
-            )
-        rows = np.array([place[item] for item in wanted], dtype=np.int64)
-        result = np.empty((len(rows), *width), dtype=np.float32)
-        start = 0
-        for shard in self._writer.manifest.shards:
-            here = np.flatnonzero((rows >= start) & (rows < start + len(shard.ids)))
-            if len(here):
-                file = self.path / shard.file
-                try:
-                    result[here] = read(file, rows[here] - start)
-                except (OSError, KeyError) as error:
-                    raise ValueError(
-                        f"shard {file} cannot be read ({error}); {_RESTORE}"
-                    ) from error
-            start += len(shard.ids)
-        return result
+        Args:
+            spec: which of the cells (default: all of `self.spec`).
+            rows: items a record; memory is that of so many.
 
+        Raises ValueError as `read` does.
+        """
+        if rows < 1:
+            raise ValueError(f"rows: {rows} is not at least 1")
+        reader = self._reader()
+        chosen = reader.parts_of(self.spec if spec is None else spec)
+        self.flush()
+        return reader.iterate(*chosen, rows)
 
-def _index(field: str, value: object, allowed: Sequence[object]) -> int:
-    if value not in allowed:
-        names = ", ".join(map(str, allowed)) or "none"
-        raise ValueError(f"{field}: the cache does not hold {value!r}; it has {names}")
-    return allowed.index(value)
+    def _reader(self) -> Reader:
+        return Reader(self.path, self._writer.contents)
 
+    @property
+    def _manifest(self) -> Manifest:
+        return self._writer.contents.manifest
 
-def _examples(ids: Sequence[str]) -> str:
-    if not ids:
-        return ""
-    return f", for example {', '.join(map(repr, ids[:3]))}"
+    @property
+    def _holdings(self) -> Holdings:
+        return self._writer.contents.holdings

@@ -1,62 +1,51 @@
-"""The manifest: what a cache holds and which shards make it up, in one JSON file.
+"""The manifest: what a cache is to hold, in one JSON file; which shards hold it is in the journal.
 
-`manifest.json` is the truth about a cache: a shard that it does not list does not belong to it.
-
-    {"schema": 1, "fingerprint": {...}, "dtype": "bfloat16", "shard_rows": 256,
-     "spec": {"sites": [...], "layers": [...] or "all", "positions": [...]},
-     "d_model": 576, "options": [...],                     null until the first shard
-     "shards": [{"file": "shard-000000.h5", "bytes": 123, "sha256": "...", "ids": [...]}, ...]}
+{"schema": 2, "fingerprint": {...}, "dtype": "bfloat16", "compression": null,
+ "shard_rows": 512, "d_model": 576, "options": [...],         these two null until the first shard
+ "parts": [{"sites": [...], "layers": [...] or "all", "positions": [...]}, ...],
+ "plan": {"file": "plan.json", "sha256": "...", "batches": 12, "items": 480} or null}
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from activations_cache.atomic import replace_file
+from activations_cache.compression import COMPRESSIONS, Compression, require_hdf5plugin
 from activations_cache.encoding import STORAGE_DTYPES, StorageDType
+from activations_cache.parts import resolve, union
 from hooks.activations import CaptureSpec
 
-SCHEMA = 1
+SCHEMA = 2
 FILE_NAME = "manifest.json"
 
-
-@dataclass(frozen=True)
-class ShardRecord:
-    """A committed shard: file name, size in bytes, checksum, and item ids in row order."""
-
-    file: str
-    bytes: int
-    sha256: str
-    ids: tuple[str, ...]
+_MEND = "restore it from a copy, or capture into a new folder"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cache holds; a change makes a new one, and `save` puts it in the old one's place.
+    """What a cache is to hold; a change makes a new one, and `save` puts it in the old one's place.
 
-    `spec.layers`, `d_model` and `options` are settled by the first activations that are appended.
+    Layers that are "all", `d_model` and `options` are settled by the first activations appended.
     """
 
     fingerprint: Mapping[str, Any]
-    spec: CaptureSpec
+    parts: tuple[CaptureSpec, ...]
     dtype: StorageDType
     shard_rows: int
+    compression: Compression | None = None
+    plan: Mapping[str, Any] | None = None
     d_model: int | None = None
     options: tuple[str, ...] | None = None
-    shards: tuple[ShardRecord, ...] = ()
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of all committed items, in storage order."""
-        return tuple(item for shard in self.shards for item in shard.ids)
-
-    def with_shard(self, shard: ShardRecord) -> Manifest:
-        """The same with one more shard."""
-        return replace(self, shards=(*self.shards, shard))
+    def spec(self) -> CaptureSpec:
+        """All sites, layers and positions that the cache is to hold."""
+        return union(self.parts)
 
     def save(self, folder: Path) -> None:
         """Put this in the place of the manifest in `folder`, atomically."""
@@ -80,53 +69,66 @@ class Manifest:
                 "ActivationsCache.create"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is damaged ({error}); capture into a new folder") from None
+            raise ValueError(f"{path} is damaged ({error}); {_MEND}") from None
         if schema != SCHEMA:
             raise ValueError(
                 f"schema: {path} is version {schema}, this selfprobe reads version {SCHEMA}; "
-                "capture into a new folder"
+                "capture into a new folder, or read it with the selfprobe that wrote it"
             )
         try:
             return cls._from_document(document)
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path} is damaged (field {error}); capture into a new folder"
-            ) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged (field {error}); {_MEND}") from None
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any]) -> Manifest:
-        spec = document["spec"]
-        layers, options = spec["layers"], document["options"]
+        options = document["options"]
         return cls(
             fingerprint=document["fingerprint"],
-            spec=CaptureSpec(
-                sites=tuple(spec["sites"]),
-                layers=layers if layers == "all" else tuple(layers),
-                positions=tuple(spec["positions"]),
+            parts=tuple(
+                CaptureSpec(
+                    sites=tuple(part["sites"]),
+                    layers=part["layers"] if part["layers"] == "all" else tuple(part["layers"]),
+                    positions=tuple(part["positions"]),
+                )
+                for part in document["parts"]
             ),
             dtype=document["dtype"],
             shard_rows=document["shard_rows"],
+            compression=document["compression"],
+            plan=document["plan"],
             d_model=document["d_model"],
             options=None if options is None else tuple(options),
-            shards=tuple(
-                ShardRecord(shard["file"], shard["bytes"], shard["sha256"], tuple(shard["ids"]))
-                for shard in document["shards"]
-            ),
         )
 
 
 def new_manifest(
-    fingerprint: Mapping[str, Any], spec: CaptureSpec, dtype: StorageDType, shard_rows: int
+    fingerprint: Mapping[str, Any],
+    spec: CaptureSpec,
+    dtype: StorageDType,
+    shard_rows: int,
+    compression: Compression | None,
 ) -> Manifest:
     """The manifest of an empty cache; ValueError names a field that cannot be stored."""
     if dtype not in STORAGE_DTYPES:
         raise ValueError(
-            f"dtype: {dtype!r} cannot be stored; use one of {', '.join(STORAGE_DTYPES)} (residuals "
-            "above 65,504 would become infinite in float16)"
+            f"dtype: {dtype!r} cannot be stored; use one of {', '.join(STORAGE_DTYPES)}"
         )
     if shard_rows < 1:
         raise ValueError(f"shard_rows: {shard_rows} is not at least 1")
-    return Manifest(as_stored(fingerprint), spec, dtype, shard_rows)
+    if compression is not None:
+        if compression not in COMPRESSIONS:
+            raise ValueError(
+                f"compression: unknown {compression!r}; use None, {' or '.join(COMPRESSIONS)}"
+            )
+        require_hdf5plugin()
+    return Manifest(
+        fingerprint=as_stored(fingerprint),
+        parts=(resolve(spec, fingerprint),),
+        dtype=dtype,
+        shard_rows=shard_rows,
+        compression=compression,
+    )
 
 
 def as_stored(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,4 +155,27 @@ def check_fingerprint(stored: Mapping[str, Any], wanted: Mapping[str, Any], fold
         raise ValueError(
             f"fingerprint: cache {folder} was captured otherwise: {'; '.join(differences)}; "
             "use the same model and settings, or capture into a new folder"
+        )
+
+
+def check_spec(manifest: Manifest, wanted: CaptureSpec, folder: Path) -> None:
+    """Raise ValueError naming the sites, layers and positions in which a spec differs."""
+    stored, wanted = manifest.spec, resolve(wanted, manifest.fingerprint)
+    differences = []
+    for field in ("sites", "layers", "positions"):
+        there, here = getattr(stored, field), getattr(wanted, field)
+        if isinstance(there, str) or isinstance(here, str):
+            if there != here:
+                differences.append(f"{field} are {there!r} there and {here!r} here")
+            continue
+        for names, place in (
+            ([name for name in here if name not in there], "only here"),
+            ([name for name in there if name not in here], "only there"),
+        ):
+            if names:
+                differences.append(f"{field} {place}: {', '.join(map(str, names))}")
+    if differences:
+        raise ValueError(
+            f"spec: cache {folder} holds another one ({'; '.join(differences)}); add to it with "
+            "extend(spec), then capture with spec=cache.spec"
         )

@@ -1,96 +1,195 @@
-"""A shard: one HDF5 file with the rows of whole batches, never changed once it is written.
+"""A shard: one HDF5 file with rows of whole batches, never changed once it is written.
 
     /ids                 [item]                             UTF-8 strings
-    /activations/SITE    [item, layer, position, d_model]   float32, or bfloat16 bits as uint16
-                                                            (attribute dtype says which)
+    /activations/SITE    [layer, position, item, d_model]   float32, float16, or bfloat16 bits as
+                                                            uint16 (attribute dtype says which)
     /option_logprobs     [item, option]                     float32, attribute names; optional
 
-A chunk holds all items of one layer and position, `(item, 1, 1, d_model)`: what a probe reads is
-one contiguous stretch of each shard, and reading it touches nothing else.
+All items of one layer and position are one stretch of bytes: what a probe reads, and reading it
+touches nothing else. The stretches are not chunks, so their place in the file is known (`offsets`)
+and is read without HDF5, whose opening of a file costs more than the numbers do. A compressed shard
+has a chunk a stretch instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Float32, Int, Shaped
+from jaxtyping import Float32, Shaped
+from typing_extensions import Buffer
 
 from activations_cache.atomic import replace_file
-from activations_cache.encoding import StorageDType, decode
-from activations_cache.manifest import ShardRecord
+from activations_cache.compression import Compression, filter_of
+from activations_cache.encoding import FORMATS, StorageDType
+
+SiteRows = Shaped[np.ndarray, "layer position item d_model"]
+
+_ALIGNMENT = 4096
+"""The numbers of a site begin at a multiple of it, so that a program may map them into memory."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """Encoded rows: item ids, stored bits by site, option log-probabilities by name."""
+def write_shard(
+    path: Path,
+    ids: Sequence[str],
+    sites: Mapping[str, SiteRows],
+    option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    *,
+    dtype: StorageDType,
+    compression: Compression | None,
+    pool: Executor | None,
+) -> tuple[int, str, dict[str, int] | None]:
+    """Write rows as one shard at `path`; size in bytes, sha256, and where each site's numbers begin.
 
-    ids: tuple[str, ...]
-    sites: Mapping[str, Shaped[np.ndarray, "item layer position d_model"]]
-    option_logprobs: Mapping[str, Float32[np.ndarray, "item"]]
-
-    @property
-    def bytes(self) -> int:
-        """Size of the stored activations."""
-        return sum(array.nbytes for array in self.sites.values())
-
-
-def write_shard(path: Path, blocks: Sequence[Block], dtype: StorageDType) -> ShardRecord:
-    """Write blocks of equal layout as one shard at `path`; OSError where the disk is full."""
+    `sites` are stored bits, of which each layer and position must be contiguous. The checksum is
+    computed in `pool` while the disk works, or afterwards without one. OSError where the disk is
+    full.
+    """
     # HDF5 may hang or crash when its disk fills up, so it writes to memory and plain Python to the
     # disk.
+    if compression is None:
+        pieces, offsets = _lay_out(ids, sites, option_logprobs, dtype)
+    else:
+        pieces, offsets = [_compress(ids, sites, option_logprobs, dtype, compression)], None
+    digest = pool.submit(_sha256, pieces) if pool else None
+    try:
+        replace_file(path, *pieces)
+    finally:
+        # The buffers are the caller's again when this returns or raises.
+        sha256 = digest.result() if digest else _sha256(pieces)
+    return sum(memoryview(piece).nbytes for piece in pieces), sha256, offsets
+
+
+def _sha256(pieces: Sequence[Buffer]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _lay_out(
+    ids: Sequence[str],
+    sites: Mapping[str, SiteRows],
+    option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    dtype: StorageDType,
+) -> tuple[list[Buffer], dict[str, int]]:
+    """The file as pieces in order: what HDF5 writes, and between it the numbers where they are.
+
+    HDF5 is told to leave room for the numbers and is not given them: they are copied once, by the
+    kernel.
+    """
+    image = _SparseFile()
+    offsets = {}
+    with h5py.File(
+        image, "w", alignment_threshold=_ALIGNMENT, alignment_interval=_ALIGNMENT
+    ) as file:
+        _add_rows(file, ids, option_logprobs)
+        group = file.create_group("activations")
+        for site, rows in sites.items():
+            layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            layout.set_layout(h5py.h5d.CONTIGUOUS)
+            layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            layout.set_obj_track_times(False)  # the same rows are the same bytes, whenever written
+            dataset = h5py.h5d.create(
+                group.id,
+                site.encode(),
+                h5py.h5t.py_create(FORMATS[dtype].stored),
+                h5py.h5s.create_simple(rows.shape),
+                layout,
+            )
+            h5py.Dataset(dataset).attrs["dtype"] = dtype
+            offsets[site] = int(dataset.get_offset())
+    pieces: list[Buffer] = []
+    end = 0
+    for site, offset in sorted(offsets.items(), key=lambda pair: pair[1]):
+        rows = sites[site]
+        pieces.append(image.between(end, offset))
+        pieces.extend(rows[at].data for at in np.ndindex(rows.shape[:2]))
+        end = offset + rows.nbytes
+    pieces.append(image.between(end, image.size))
+    return pieces, offsets
+
+
+def _compress(
+    ids: Sequence[str],
+    sites: Mapping[str, SiteRows],
+    option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    dtype: StorageDType,
+    compression: Compression,
+) -> Buffer:
     image = io.BytesIO()
     with h5py.File(image, "w") as file:
-        _fill(file, blocks, dtype)
-    with image.getbuffer() as data:
-        replace_file(path, data)
-        ids = tuple(item for block in blocks for item in block.ids)
-        return ShardRecord(path.name, data.nbytes, hashlib.sha256(data).hexdigest(), ids)
-
-
-def _fill(file: h5py.File, blocks: Sequence[Block], dtype: StorageDType) -> None:
-    ids = [item for block in blocks for item in block.ids]
-    file.create_dataset("ids", data=ids, dtype=h5py.string_dtype("utf-8"))
-    for site, first in blocks[0].sites.items():
-        _, n_layers, n_positions, d_model = first.shape
-        stored = file.create_dataset(
-            f"activations/{site}",
-            shape=(len(ids), n_layers, n_positions, d_model),
-            dtype=first.dtype,
-            chunks=(len(ids), 1, 1, d_model),
-        )
-        stored.attrs["dtype"] = dtype
-        for layer, position in np.ndindex(n_layers, n_positions):
-            stored[:, layer, position] = np.concatenate(
-                [block.sites[site][:, layer, position] for block in blocks]
+        _add_rows(file, ids, option_logprobs)
+        for site, rows in sites.items():
+            dataset = file.create_dataset(
+                f"activations/{site}",
+                data=rows.view(FORMATS[dtype].stored),
+                chunks=(1, 1, *rows.shape[2:]),
+                **filter_of(compression),
             )
-    if names := list(blocks[0].option_logprobs):
-        table = [
-            np.concatenate([block.option_logprobs[name] for block in blocks]) for name in names
-        ]
-        options = file.create_dataset("option_logprobs", data=np.stack(table, axis=1))
-        options.attrs["names"] = names
+            dataset.attrs["dtype"] = dtype
+    return image.getbuffer()
 
 
-def read_rows(
-    path: Path, site: str, layer: int, position: int, rows: Int[np.ndarray, "row"]
-) -> Float32[np.ndarray, "row d_model"]:
-    """Rows of the column at indices `layer` and `position`; OSError if the file is damaged."""
-    with h5py.File(path, "r") as file:
-        column: Shaped[np.ndarray, "item d_model"] = file[f"activations/{site}"][:, layer, position]
-    return decode(column[rows])
+def _add_rows(
+    file: h5py.File,
+    ids: Sequence[str],
+    option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+) -> None:
+    file.create_dataset("ids", data=list(ids), dtype=h5py.string_dtype("utf-8"))
+    if option_logprobs:
+        table = np.stack(list(option_logprobs.values()), axis=1)
+        file.create_dataset("option_logprobs", data=table).attrs["names"] = list(option_logprobs)
 
 
-def read_option(
-    path: Path, option: int, rows: Int[np.ndarray, "row"]
-) -> Float32[np.ndarray, "row"]:
-    """Rows of the option at index `option`; OSError if the file is damaged."""
-    with h5py.File(path, "r") as file:
-        values: Float32[np.ndarray, "item"] = file["option_logprobs"][:, option]
-    chosen: Float32[np.ndarray, "row"] = values[rows]
-    return chosen
+class _SparseFile:
+    """A file in memory that holds what was written and no gaps: what h5py needs to write one."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._at = 0
+        self._written: list[tuple[int, bytes]] = []
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Buffer) -> int:
+        self._written.append((self._at, bytes(data)))
+        self._at += len(self._written[-1][1])
+        self.size = max(self.size, self._at)
+        return len(self._written[-1][1])
+
+    def read(self, size: int) -> bytes:
+        self._at += size
+        return self.between(self._at - size, self._at)
+
+    def truncate(self, size: int) -> int:
+        self.size = size
+        return size
+
+    def flush(self) -> None:
+        pass
+
+    def between(self, start: int, end: int) -> bytes:
+        """These bytes, zero where nothing was written; a later write wins."""
+        result = bytearray(end - start)
+        for offset, data in self._written:
+            first, last = max(offset, start), min(offset + len(data), end)
+            if first < last:
+                result[first - start : last - start] = data[first - offset : last - offset]
+        return bytes(result)
+
+
+def read_ids(file: h5py.File) -> Iterator[str]:
+    """The ids of an open shard, in row order."""
+    return (item.decode() for item in file["ids"][:])

@@ -1,7 +1,8 @@
-"""Appending: check a batch against the cache, buffer it encoded, write a shard when it is full.
+"""Appending: check a batch against the cache, encode it into a buffer, write a shard when it is full.
 
 A shard is whole appended batches, and its size depends on what was appended alone, so that a
-capture that was killed and resumed with the same batches ends with the same shards.
+capture that was killed and resumed with the same batches ends with the same shards. A full shard is
+written by a thread of its own while the next one is filled: encoding, checksum and disk overlap.
 """
 
 from __future__ import annotations
@@ -10,193 +11,276 @@ import contextlib
 import os
 import re
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Shaped
-
+from activations_cache import journal
+from activations_cache import manifest as manifests
+from activations_cache import plan as batch_plan
 from activations_cache.atomic import TEMPORARY_SUFFIX
-from activations_cache.encoding import StorageDType, decode, encode, is_finite
+from activations_cache.buffer import RowBuffer
+from activations_cache.contents import Contents
+from activations_cache.fitting import settle
+from activations_cache.journal import ShardRecord
 from activations_cache.lock import CacheLockedError, WriterLock
-from activations_cache.manifest import FILE_NAME, Manifest
-from activations_cache.shard import Block, write_shard
-from hooks.activations import LAYERLESS_SITES, Activations
+from activations_cache.manifest import Manifest
+from activations_cache.parts import added_parts, resolve, union
+from activations_cache.shard import write_shard
+from hooks.activations import Activations, CaptureSpec
 
 LOCK_NAME = "writer.lock"
-SHARD_BYTES = 128 * 2**20
-"""A shard is written at this size, however few its rows: it is held in memory twice."""
+SHARD_BYTES = 64 * 2**20
+"""A shard is written at this size, however few its rows: two are held in memory."""
 
-_SHARD_NAME = "shard-{:06d}.h5"
-_OURS = re.compile(rf"(shard-\d{{6}}\.h5|{re.escape(FILE_NAME)})({re.escape(TEMPORARY_SUFFIX)})?")
-
-_NOT_FINITE = "is not a finite number; run the model in bfloat16 or float32, not float16"
+SHARD_FILE = re.compile(r"shard-(\d+)-(\d{6,})\.h5")
 
 
-class NonFiniteError(ValueError):
-    """An activation is an infinity or a NaN, or would become one when stored."""
+def shard_name(part: int, number: int) -> str:
+    """The file of a part's shard."""
+    return f"shard-{part}-{number:06d}.h5"
 
 
 class Writer:
-    """A cache that may be written: its manifest, the rows not committed yet, and the lock.
+    """A cache that may be written: its contents, the rows not committed yet, and the lock.
 
     The lock is taken by `begin`, which the first `append` calls, and given back by `close`.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, contents: Contents) -> None:
         self.folder = folder
-        self.manifest = manifest
-        self.blocks: list[Block] = []
+        self.contents = contents
+        self._saved: Manifest | None = contents.manifest
+        self._buffers: dict[int, RowBuffer] = {}
+        self._spare: dict[int, RowBuffer] = {}
+        self._full: tuple[int, RowBuffer] | None = None
+        self._writing: Future[ShardRecord] | None = None
+        self._pool: ThreadPoolExecutor | None = None
         self._lock = WriterLock(folder / LOCK_NAME)
-        self._known: set[str] = set()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Committed and buffered ids, in storage order."""
-        return self.manifest.ids + tuple(item for block in self.blocks for item in block.ids)
 
     def lock(self) -> None:
         """Become the one writer; CacheLockedError if another one lives."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
 
+    def create(self) -> None:
+        """Make the folder and an empty cache in it, as the one writer."""
+        self.lock()
+        manifest, plan = self.contents.manifest, self.contents.plan
+        if (self.folder / manifests.FILE_NAME).exists():
+            self._lock.release()
+            raise ValueError(f"path: another process has just made a cache at {self.folder}")
+        if plan is not None:
+            manifest = replace(manifest, plan=plan.save(self.folder))
+        journal.rewrite(self.folder, ())
+        # The manifest last: with it the folder is a cache.
+        manifest.save(self.folder)
+        self.contents.manifest = self._saved = manifest
+
     def begin(self) -> None:
         """Become the one writer, see what the last one committed, clear what it left unfinished."""
+        if self._lock.held:
+            return
+        self._refuse_inherited_rows()
         self.lock()
         try:
-            self.manifest = Manifest.load(self.folder)
-        except ValueError:
+            self._reload()
+            journal.trim(self.folder)
+            self._clear_unfinished()
+        except (ValueError, OSError):
             self._lock.release()
             raise
-        self._known = set(self.manifest.ids)
-        committed = {FILE_NAME, *(shard.file for shard in self.manifest.shards)}
-        for path in self.folder.iterdir():
-            if _OURS.fullmatch(path.name) and path.name not in committed:
-                path.unlink()
 
     def append(self, activations: Activations) -> None:
-        """Buffer a batch, and commit once enough is buffered; see `ActivationsCache.append`."""
-        if not self._lock.held:
-            self.begin()
+        """Encode a batch, and write a shard once enough is buffered; see `ActivationsCache.append`."""
+        self.begin()
+        contents = self.contents
         self._check_ids(activations.ids)
-        manifest = _settle(self.manifest, activations)
-        block = _encode_block(activations, manifest.dtype)
-        self.manifest = manifest
-        self.blocks.append(block)
-        self._known.update(block.ids)
-        n_rows = sum(len(block.ids) for block in self.blocks)
-        n_bytes = sum(block.bytes for block in self.blocks)
-        if n_rows >= manifest.shard_rows or n_bytes >= SHARD_BYTES:
-            self.commit()
+        batch = contents.plan.number(activations.ids) if contents.plan else None
+        parts = range(len(contents.manifest.parts))
+        rows = {part: contents.holdings.lacking(part, activations.ids) for part in parts}
+        wanted = [part for part in parts if rows[part] or not activations.ids]
+        manifest = settle(contents.manifest, activations, wanted, first=not contents.holdings.ids)
+        if manifest != contents.manifest:
+            self._buffers.clear()
+        buffers = {part: self._buffer(manifest, part) for part in wanted}
+        for part, buffer in buffers.items():
+            buffer.stage(activations, rows[part])
+        contents.manifest = manifest
+        for part, buffer in buffers.items():
+            contents.holdings.claim(part, buffer.accept(batch))
+            self._buffers[part] = buffer
+        for part, buffer in buffers.items():
+            if len(buffer.ids) >= manifest.shard_rows or buffer.n_bytes >= SHARD_BYTES:
+                self._write_aside(part)
+
+    def extend(self, spec: CaptureSpec) -> None:
+        """Add cells; see `ActivationsCache.extend`."""
+        self.begin()
+        self.commit()
+        manifest = self.contents.manifest
+        wanted = union([manifest.spec, resolve(spec, manifest.fingerprint)])
+        parts: tuple[CaptureSpec, ...]
+        if not self.contents.holdings.ids:
+            parts = (wanted,)
+        else:
+            parts = (*manifest.parts, *added_parts(manifest.spec, wanted))
+        self._buffers.clear()
+        self._spare.clear()
+        replace(manifest, parts=parts).save(self.folder)
+        self._reload()
 
     def commit(self) -> None:
-        """Write the buffered rows as a shard, then list it in the manifest.
+        """Write the buffered rows as shards and list them.
 
         Raises OSError where the disk does not take it; the rows stay buffered and the cache is as
         it was.
         """
-        if not any(block.ids for block in self.blocks):
-            return
-        if not self._lock.held:
-            raise CacheLockedError(
-                f"cache {self.folder}: process {os.getpid()} inherited rows not yet committed; "
-                "call flush() before a fork"
-            )
-        path = self.folder / _SHARD_NAME.format(len(self.manifest.shards))
-        try:
-            manifest = self.manifest.with_shard(write_shard(path, self.blocks, self.manifest.dtype))
-            manifest.save(self.folder)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"cannot write {path}: {error.strerror}; {len(self.manifest.ids)} committed items "
-                "are safe, make room and run again",
-            ) from error
-        self.manifest = manifest
-        self.blocks.clear()
+        self._refuse_inherited_rows()
+        self._await()
+        for part in sorted(self._buffers):
+            if self._buffers[part].ids:
+                self._full = part, self._buffers.pop(part)
+                self._await()
 
     def close(self) -> None:
         """Commit and give the lock back; after an OSError it can be called again."""
         if self._lock.held:
             self.commit()
-            self._lock.release()
+            self._end()
 
     def abandon(self) -> None:
         """Commit if the disk takes it, and give the lock back in any case; no-op once closed."""
-        if self._lock.held:
-            with contextlib.suppress(OSError):
-                self.commit()
-            self.blocks.clear()
-            self._lock.release()
+        if not self._lock.held:
+            return
+        try:
+            self.commit()
+        except OSError:
+            self._full = None
+            self._buffers.clear()
+            with contextlib.suppress(ValueError, OSError):
+                self._reload()
+        finally:
+            self._end()
+
+    def _reload(self) -> None:
+        self.contents = Contents.load(self.folder)
+        self._saved = self.contents.manifest
+
+    def _end(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+        self._spare.clear()
+        self._lock.release()
+
+    def _refuse_inherited_rows(self) -> None:
+        pending = self._full or any(buffer.ids for buffer in self._buffers.values())
+        if pending and not self._lock.held:
+            raise CacheLockedError(
+                f"cache {self.folder}: process {os.getpid()} inherited rows not yet committed; "
+                "call flush() before a fork"
+            )
+
+    def _buffer(self, manifest: Manifest, part: int) -> RowBuffer:
+        if part in self._buffers:
+            return self._buffers[part]
+        if part in self._spare:
+            return self._spare.pop(part)
+        options = (manifest.options or ()) if part == 0 else ()
+        return RowBuffer(manifest.parts[part], manifest.dtype, manifest.d_model or 0, options)
+
+    def _write_aside(self, part: int) -> None:
+        """Have a full buffer written, once the one before is on disk."""
+        self._await()
+        if self._pool is None:
+            # One thread for the disk, one for the checksum.
+            self._pool = ThreadPoolExecutor(2, thread_name_prefix="activations-cache")
+        self._full = part, self._buffers.pop(part)
+        self._writing = self._pool.submit(self._write, *self._full, self._pool)
+
+    def _await(self) -> None:
+        """Return when the full buffer is on disk and counted."""
+        if self._full is None:
+            return
+        part, buffer = self._full
+        try:
+            if self._writing is not None:
+                shard = self._writing.result()
+            else:
+                shard = self._write(part, buffer, None)
+        except OSError as error:
+            self._writing = None
+            raise OSError(
+                error.errno,
+                f"cannot write to {self.folder}: {error.strerror}; "
+                f"{self.contents.holdings.n_committed} committed items are safe, make room and run "
+                "again",
+            ) from error
+        self._writing = self._full = None
+        self.contents.holdings.add(shard)
+        buffer.clear()
+        self._spare[part] = buffer
+
+    def _write(self, part: int, buffer: RowBuffer, pool: ThreadPoolExecutor | None) -> ShardRecord:
+        """Write a shard and list it. Runs in a thread: nothing of the cache is changed in memory."""
+        manifest = self.contents.manifest
+        self._save_manifest()
+        name = shard_name(part, next_number(self.contents.holdings.shards[part]))
+        size, sha256, offsets = write_shard(
+            self.folder / name,
+            buffer.ids,
+            buffer.sites(),
+            buffer.option_logprobs(),
+            dtype=manifest.dtype,
+            compression=manifest.compression,
+            pool=pool,
+        )
+        shard = ShardRecord(
+            name, part, size, sha256, offsets, tuple(buffer.ids), tuple(buffer.batches)
+        )
+        journal.append(self.folder, shard)
+        return shard
+
+    def _save_manifest(self) -> None:
+        manifest = self.contents.manifest
+        if manifest != self._saved:
+            manifest.save(self.folder)
+            self._saved = manifest
+
+    def _clear_unfinished(self) -> None:
+        """Delete what a dead writer was writing: files aside, and the shard that comes next."""
+        next_ones = {
+            shard_name(part, next_number(shards))
+            for part, shards in enumerate(self.contents.holdings.shards)
+        }
+        for path in self.folder.iterdir():
+            if path.name in next_ones or is_aside(path.name):
+                path.unlink()
 
     def _check_ids(self, ids: tuple[str, ...]) -> None:
         repeated = [item for item, count in Counter(ids).items() if count > 1]
         if repeated:
             raise ValueError(f"ids: {repeated[0]!r} comes twice in one batch; ids are unique")
-        for item in ids:
-            if item in self._known:
-                raise ValueError(
-                    f"ids: {item!r} is in the cache already; to resume, capture the same prompts "
-                    "with done=cache.ids"
-                )
-
-
-def _settle(manifest: Manifest, activations: Activations) -> Manifest:
-    """Check the layout of a batch; the first one settles what the manifest leaves open.
-
-    Raises ValueError naming the field in which the batch differs from the cache.
-    """
-    spec = manifest.spec
-    if spec.layers == "all":
-        spec = replace(spec, layers=activations.layers)
-    widths = {int(states.shape[-1]) for states in activations.sites.values()}
-    options = tuple(sorted(activations.option_logprobs))
-    first = manifest.d_model is None
-    for field, found, wanted in (
-        ("sites", sorted(activations.sites), sorted(spec.sites)),
-        ("layers", list(activations.layers), list(spec.layers)),
-        ("positions", list(activations.positions), list(spec.positions)),
-        ("d_model", sorted(widths), [min(widths) if first else manifest.d_model]),
-        ("option_logprobs", options, options if first else manifest.options),
-    ):
-        if found != wanted:
+        done = self.contents.holdings.held_by_all(ids)
+        if done:
             raise ValueError(
-                f"{field}: the cache holds {wanted}, this batch has {found}; capture with the "
-                "cache's spec, or into a new cache"
+                f"ids: {done[0]!r} is in the cache already; to resume, capture the same prompts "
+                "with done=cache.done"
             )
-    return replace(manifest, spec=spec, d_model=min(widths), options=options)
 
 
-def _encode_block(activations: Activations, dtype: StorageDType) -> Block:
-    sites = {}
-    for site, states in activations.sites.items():
-        sites[site] = encode(states, dtype)
-        if not is_finite(sites[site]):
-            raise NonFiniteError(_describe_non_finite(activations, site, sites[site]))
-    options = {}
-    for name, values in sorted(activations.option_logprobs.items()):
-        options[name] = encode(values, "float32")
-        if not is_finite(options[name]):
-            row = int(np.flatnonzero(~np.isfinite(options[name]))[0])
-            raise NonFiniteError(
-                f"item {activations.ids[row]!r}, option_logprobs {name!r}: {options[name][row]} "
-                f"{_NOT_FINITE}"
-            )
-    return Block(activations.ids, sites, options)
+def is_aside(name: str) -> bool:
+    """Whether a file of this name is one that this package was writing when it died."""
+    name, suffix = name.removesuffix(TEMPORARY_SUFFIX), name[-len(TEMPORARY_SUFFIX) :]
+    ours = name in (manifests.FILE_NAME, batch_plan.FILE_NAME, journal.FILE_NAME)
+    return suffix == TEMPORARY_SUFFIX and (ours or bool(SHARD_FILE.fullmatch(name)))
 
 
-def _describe_non_finite(
-    activations: Activations, site: str, stored: Shaped[np.ndarray, "item layer position d_model"]
-) -> str:
-    row, layer, position, unit = np.argwhere(~np.isfinite(decode(stored)))[0]
-    value = float(activations.sites[site][row, layer, position, unit])
-    place = "" if site in LAYERLESS_SITES else f", layer {activations.layers[layer]}"
-    advice = (
-        'is too large for bfloat16; make the cache with dtype="float32"'
-        if np.isfinite(value)
-        else _NOT_FINITE
-    )
-    return (
-        f"item {activations.ids[row]!r}, site {site}{place}, position "
-        f"{activations.positions[position]}: {value} in dimension {unit} {advice}"
-    )
+def next_number(shards: list[ShardRecord]) -> int:
+    """The number of the shard that a part gets next."""
+    if not shards:
+        return 0
+    match = SHARD_FILE.fullmatch(shards[-1].file)
+    assert match
+    return int(match.group(2)) + 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -43,3 +46,8 @@ def make_plan(n_batches: int, batch_size: int = 4) -> list[tuple[str, ...]]:
     return [
         tuple(f"item-{batch:03d}-{row}" for row in range(batch_size)) for batch in range(n_batches)
     ]
+
+
+def shards_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a cache's journal."""
+    return [json.loads(line) for line in (folder / "shards.jsonl").read_text().splitlines()]

@@ -1,0 +1,103 @@
+"""Reading rows out of one shard: by their place in the file, or through HDF5 where compressed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import h5py
+import numpy as np
+from jaxtyping import Float32, Shaped
+
+from activations_cache.compression import require_hdf5plugin
+from activations_cache.encoding import FORMATS
+from activations_cache.journal import ShardRecord
+from activations_cache.manifest import Manifest
+from activations_cache.parts import Cell, layers_of
+from hooks.activations import CaptureSpec
+
+Stored = Shaped[np.ndarray, "row d_model"]
+
+
+class Columns(Protocol):
+    """The rows of an open shard."""
+
+    def rows(self, cell: Cell, start: int, stop: int) -> Stored:
+        """Stored numbers of the rows `start` to `stop` of a cell.
+
+        The array is the reader's own: the next call overwrites it.
+        """
+        ...
+
+
+class _Plain:
+    """Reads at known offsets, into one small buffer that stays in the processor's cache."""
+
+    def __init__(
+        self, descriptor: int, shard: ShardRecord, part: CaptureSpec, buffer: Stored
+    ) -> None:
+        self._descriptor = descriptor
+        self._shard = shard
+        self._part = part
+        self._buffer = buffer
+
+    def rows(self, cell: Cell, start: int, stop: int) -> Stored:
+        assert self._shard.offsets is not None
+        layer, position = axis_index(self._part, cell)
+        n_items, d_model = self._buffer.shape
+        row = (layer * len(self._part.positions) + position) * n_items + start
+        place = self._shard.offsets[cell[0]] + row * d_model * self._buffer.itemsize
+        rows = self._buffer[: stop - start]
+        if os.preadv(self._descriptor, [rows.data], place) != rows.nbytes:
+            raise OSError("it ends too early")
+        return rows
+
+
+class _Compressed:
+    """Reads through HDF5."""
+
+    def __init__(self, file: h5py.File, part: CaptureSpec) -> None:
+        self._file = file
+        self._part = part
+
+    def rows(self, cell: Cell, start: int, stop: int) -> Stored:
+        layer, position = axis_index(self._part, cell)
+        rows: Stored = self._file[f"activations/{cell[0]}"][layer, position, start:stop]
+        return rows
+
+
+@contextmanager
+def open_columns(folder: Path, manifest: Manifest, shard: ShardRecord) -> Iterator[Columns]:
+    """The rows of a shard; OSError or KeyError where the file is missing or damaged."""
+    path, part = folder / shard.file, manifest.parts[shard.part]
+    if shard.offsets is None:
+        require_hdf5plugin()
+        with h5py.File(path, "r") as file:
+            yield _Compressed(file, part)
+        return
+    stored: np.dtype[Any] = FORMATS[manifest.dtype].stored
+    buffer = np.empty((len(shard.ids), manifest.d_model or 0), dtype=stored)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size != shard.n_bytes:
+            raise OSError(f"it has {size} of {shard.n_bytes} bytes")
+        yield _Plain(descriptor, shard, part, buffer)
+    finally:
+        os.close(descriptor)
+
+
+def read_option(folder: Path, shard: ShardRecord, option: int) -> Float32[np.ndarray, "item"]:
+    """The option at an index, all rows; OSError or KeyError where the file is missing or damaged."""
+    with h5py.File(folder / shard.file, "r") as file:
+        values: Float32[np.ndarray, "item"] = file["option_logprobs"][:, option]
+    return values
+
+
+def axis_index(part: CaptureSpec, cell: Cell) -> tuple[int, int]:
+    """Where a cell of the part lies along the layer and position axes."""
+    site, layer, position = cell
+    return layers_of(part, site).index(layer), part.positions.index(position)

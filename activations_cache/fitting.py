@@ -1,0 +1,62 @@
+"""Whether a batch has what the cache wants of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from activations_cache.manifest import Manifest
+from activations_cache.parts import union
+from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
+
+
+def settle(
+    manifest: Manifest, activations: Activations, parts: Sequence[int], *, first: bool
+) -> Manifest:
+    """Check that a batch has every cell of `parts` and none that the cache does not want.
+
+    The first batch settles what the manifest leaves open: it is returned with that filled in.
+
+    Raises ValueError naming the field in which the batch differs from the cache.
+    """
+    specs = tuple(
+        replace(spec, layers=activations.layers) if spec.layers == "all" else spec
+        for spec in manifest.parts
+    )
+    wanted = union(specs)
+    needed = [specs[part] for part in parts]
+    for field in ("sites", "layers", "positions"):
+        found = getattr(activations, field)
+        absent = [name for spec in needed for name in _named(spec, field) if name not in found]
+        strange = [name for name in found if name not in getattr(wanted, field)]
+        if absent or strange:
+            raise ValueError(
+                f"{field}: the cache wants {_in_words(getattr(wanted, field))}, this batch has "
+                f"{_in_words(found)}; capture with spec=cache.spec, or add to the cache with extend"
+            )
+    widths = {int(states.shape[-1]) for states in activations.sites.values()}
+    d_model = min(widths) if first or manifest.d_model is None else manifest.d_model
+    if widths != {d_model}:
+        raise ValueError(
+            f"d_model: the cache holds {d_model}, this batch has {_in_words(sorted(widths))}; "
+            "capture with the model of the cache, or into a new cache"
+        )
+    options = tuple(sorted(activations.option_logprobs))
+    known = options if first or manifest.options is None else manifest.options
+    if 0 in parts and options != known:
+        raise ValueError(
+            f"option_logprobs: the cache holds {_in_words(known)}, this batch has "
+            f"{_in_words(options)}; capture with the same options, or into a new cache"
+        )
+    return replace(manifest, parts=specs, d_model=d_model, options=known)
+
+
+def _named(spec: CaptureSpec, field: str) -> Sequence[str | int]:
+    if field == "layers" and LAYERLESS_SITES.issuperset(spec.sites):
+        return ()
+    named: Sequence[str | int] = getattr(spec, field)
+    return named
+
+
+def _in_words(names: Collection[str | int]) -> str:
+    return ", ".join(map(str, names)) or "none"
