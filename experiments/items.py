@@ -70,7 +70,7 @@ def _item(row: dict[str, Any], task: str, where: str) -> Item:
         raise ValueError(
             f"{where}: unknown field {unknown[0]!r}; allowed are {', '.join(sorted(known))}"
         )
-    identifier = _text(row, "id", where)
+    identifier = text_field(row, "id", where)
     if row.get("task", task) != task:
         raise ValueError(
             f"{where}: field 'task' is {row['task']!r}, but the run's task is {task!r}"
@@ -78,10 +78,10 @@ def _item(row: dict[str, Any], task: str, where: str) -> Item:
     if ("text" in row) == ("messages" in row):
         raise ValueError(f"{where}: give exactly one of the fields 'text' and 'messages'")
     if "text" in row:
-        messages: list[Any] = [{"role": "user", "content": _text(row, "text", where)}]
+        messages: list[Any] = [{"role": "user", "content": text_field(row, "text", where)}]
     else:
         messages = row["messages"]
-        _check_messages(messages, where)
+        check_messages(messages, where)
     answers = row.get("answers", [])
     if not isinstance(answers, list) or not all(isinstance(a, str) and a.strip() for a in answers):
         raise ValueError(f"{where}: field 'answers' must be a list of non-empty strings")
@@ -90,15 +90,16 @@ def _item(row: dict[str, Any], task: str, where: str) -> Item:
     return Item(
         id=identifier,
         task=task,
-        group=_text(row, "group", where) if "group" in row else identifier,
-        stratum=_text(row, "stratum", where) if "stratum" in row else "all",
+        group=text_field(row, "group", where) if "group" in row else identifier,
+        stratum=text_field(row, "stratum", where) if "stratum" in row else "all",
         messages=tuple(messages),
         answers=tuple(answers),
         meta=row.get("meta", {}),
     )
 
 
-def _check_messages(messages: Any, where: str) -> None:
+def check_messages(messages: Any, where: str) -> None:
+    """Raise ValueError unless `messages` is a chat that ends with a user's turn."""
     if not isinstance(messages, list) or not messages:
         raise ValueError(f"{where}: field 'messages' must be a non-empty list of chat messages")
     for message in messages:
@@ -108,12 +109,13 @@ def _check_messages(messages: Any, where: str) -> None:
             raise ValueError(
                 f"{where}: role {message['role']!r} in 'messages'; allowed are system, user, assistant"
             )
-        _text(message, "content", where)
+        text_field(message, "content", where)
     if messages[-1]["role"] != "user":
         raise ValueError(f"{where}: the last of 'messages' must have role 'user'; it is answered")
 
 
-def _text(row: dict[str, Any], field: str, where: str) -> str:
+def text_field(row: dict[str, Any], field: str, where: str) -> str:
+    """Return a field that must be a string with some text; ValueError begins with `where`."""
     if field not in row:
         raise ValueError(f"{where}: field {field!r} is missing; every line needs it")
     value = row[field]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hooks.activations import Activations, CaptureSpec
 from hooks.backends import Backend, get_backend
-from hooks.batching import PlannedBatch, plan_batches
+from hooks.batching import Batch, PlannedBatch, plan_batches
 from hooks.model import Model
 from hooks.positions import check_positions
 from hooks.prompts import Prompt, Rendered, render, truncated
@@ -54,6 +54,10 @@ class CapturePlan:
         """The ids of each batch."""
         return tuple(planned.ids for planned in self._batches)
 
+    def lay_out(self, index: int) -> Batch:
+        """Return a batch as the model reads it."""
+        return self._batches[index].lay_out(self.model.pad_id)
+
     def run(self, done: Collection[str] = ()) -> Iterator[Activations]:
         """Yield the states of every batch that has an id outside `done`, whole and in the plan's order.
 
@@ -65,18 +69,17 @@ class CapturePlan:
         done = frozenset(done)
         ahead = 1 if self.model.device.type == "cuda" else 0
         copies: deque[tuple[tuple[str, ...], Any]] = deque()
-        for planned in self._batches:
+        for index, planned in enumerate(self._batches):
             if done.issuperset(planned.ids):
                 continue
-            copies.append((planned.ids, to_host(self._read(planned))))
+            copies.append((planned.ids, to_host(self._read(self.lay_out(index)))))
             if len(copies) > ahead:
                 yield self._finished(*copies.popleft())
         while copies:
             yield self._finished(*copies.popleft())
 
-    def _read(self, planned: PlannedBatch) -> dict[tuple[str, str], Tensor]:
+    def _read(self, batch: Batch) -> dict[tuple[str, str], Tensor]:
         """Run one batch; states under ("site", name), log-probabilities under ("option", name)."""
-        batch = planned.lay_out(self.model.pad_id)
         try:
             states = self._backend.read(
                 self.model, batch, self.spec, logits=self._tokens is not None
@@ -123,7 +126,7 @@ def plan_capture(
         batch_tokens: most token slots in a batch; a longer prompt makes a batch of its own. By default 2,048 on a
             CPU and 16,384 on a GPU.
         share_prefixes: compute a prefix that prompts share only once, where the model and the backend allow it.
-        backend: what runs the model: `torch`, `transformer_lens`, `nnsight`, or an object of one's own.
+        backend: what runs the model: a name that `get_backend` takes, or a backend of one's own.
         truncate: cut the end of the instruction of a prompt that is longer than the model reads, instead of
             refusing it; the ids are recorded in the fingerprint.
 
@@ -132,8 +135,8 @@ def plan_capture(
             lacks a position, a site or layer that the model lacks, an unknown backend, unusable options.
     """
     resolved = spec.resolve(model.n_layers)
-    model.architecture.require(resolved.sites)
     reader = get_backend(backend) if isinstance(backend, str) else backend
+    reader.check(model, resolved.sites)
     tokens = None
     if options:
         check_readout(model)

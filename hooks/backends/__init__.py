@@ -49,6 +49,10 @@ class Backend(Protocol):
     name: str
     takes_shared: bool
 
+    def check(self, model: Model, sites: tuple[str, ...]) -> None:
+        """Raise ValueError, with reason and mend, if the backend cannot read the sites of this model."""
+        ...
+
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Return the states, and the logits at the answer slot if they are wanted."""
         ...

@@ -34,6 +34,10 @@ class TorchBackend:
     name = "torch"
     takes_shared = True
 
+    def check(self, model: Model, sites: tuple[str, ...]) -> None:
+        """Raise ValueError, with the reason, if the model lacks one of the sites."""
+        model.architecture.require(sites)
+
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Run the backbone over one batch."""
         architecture = model.architecture

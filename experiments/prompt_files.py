@@ -1,0 +1,89 @@
+"""A user's own prompts, read from JSON Lines or CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.items import check_messages, text_field
+from experiments.records import numbered_rows
+from hooks import Prompt
+
+FIELDS = ("messages", "prompt", "text")
+
+
+@dataclass(frozen=True)
+class PromptRow:
+    """A prompt, and the group of items that it must never be parted from by a split."""
+
+    prompt: Prompt
+    group: str
+
+
+def read_prompts(path: Path) -> list[PromptRow]:
+    """Read prompts from JSON Lines, or from a CSV file with a header.
+
+    A row holds `id` and one of `messages` (a chat; JSON Lines only), `prompt` (a chat of one user message) or `text`
+    (plain text, given to the model as it is), and optionally `group` (default: a group of its own). Other fields are
+    left alone.
+
+    Raises:
+        ValueError: no file, no row, or a row whose fields are missing, ill-typed or empty (with its line), or an id
+            that occurs twice.
+    """
+    if not path.is_file():
+        raise ValueError(f"prompts: no file {path}; give a JSON Lines or CSV file of prompts")
+    rows: list[PromptRow] = []
+    line_of: dict[str, int] = {}
+    for number, row in _csv_rows(path) if path.suffix == ".csv" else numbered_rows(path):
+        where = f"{path}, line {number}"
+        found = _prompt_row(row, where)
+        id = found.prompt.id
+        if id in line_of:
+            raise ValueError(
+                f"{where}: id {id!r} stands in line {line_of[id]} already; make ids unique"
+            )
+        line_of[id] = number
+        rows.append(found)
+    if not rows:
+        raise ValueError(f"prompts: {path} holds no prompt; give at least one row")
+    return rows
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            for row in reader:
+                if None in row or None in row.values():
+                    raise ValueError(
+                        f"{path}, line {reader.line_num}: has not as many fields as the header"
+                    )
+                yield reader.line_num, row
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: not CSV ({error}); quote fields that hold commas") from None
+
+
+def _prompt_row(row: dict[str, Any], where: str) -> PromptRow:
+    id = text_field(row, "id", where)
+    given = [field for field in FIELDS if field in row]
+    if len(given) != 1:
+        raise ValueError(f"{where}: give exactly one of the fields {', '.join(FIELDS)}")
+    group = text_field(row, "group", where) if "group" in row else id
+    try:
+        if given == ["messages"]:
+            check_messages(row["messages"], where)
+            prompt = Prompt(id=id, messages=tuple(row["messages"]))
+        elif given == ["prompt"]:
+            prompt = Prompt.chat(id, text_field(row, "prompt", where))
+        else:
+            prompt = Prompt(id=id, text=text_field(row, "text", where))
+    except ValueError as error:
+        message = str(error)
+        raise ValueError(message if message.startswith(where) else f"{where}: {message}") from None
+    return PromptRow(prompt, group)
