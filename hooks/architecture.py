@@ -145,10 +145,27 @@ def find_blocks(module: nn.Module, n_layers: int) -> tuple[str, nn.ModuleList]:
             and not _NOT_TEXT.search(path)
         ):
             return path, candidate
+    lists = [
+        f"{path} ({len(candidate)})"
+        for path, candidate in module.named_modules()
+        if isinstance(candidate, nn.ModuleList) and not re.search(r"\.\d+\.", path)
+    ]
     raise ValueError(
-        f"architecture: no list of {n_layers} decoder blocks in {type(module).__name__}; "
+        f"architecture: no list of {n_layers} decoder blocks in {type(module).__name__} "
+        f"(it has {', '.join(lists) or 'no list of modules'}); "
         "only decoder-only models are supported"
     )
+
+
+def find_backbone(module: nn.Module, blocks_path: str) -> nn.Module:
+    """Return the outermost module around the blocks that runs them but not the unembedding."""
+    blocks = module.get_submodule(blocks_path)
+    # Llama 4's language model names a base that it does not have: its first level is searched too.
+    for candidate in (module.base_model, module.get_submodule(blocks_path.partition(".")[0])):
+        within = isinstance(candidate, nn.Module) and candidate not in (module, blocks)
+        if within and any(child is blocks for child in candidate.modules()):
+            return candidate
+    return module
 
 
 def find_final_norm(stack: nn.Module, d_model: int) -> nn.Module | None:
@@ -206,3 +223,5 @@ def _windows(config: Any) -> Iterator[int]:
     chunk = getattr(config, "attention_chunk_size", None)
     if chunk:
         yield int(chunk)
+    if "local" in (getattr(config, "attention_layers", None) or ()):  # GPT-Neo
+        yield int(config.window_size)

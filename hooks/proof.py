@@ -1,11 +1,12 @@
 """Proves, by small forward passes on random tokens, what may be read out of a model and how.
 
-- `pre + attention + mlp == post` in every block picks the modules whose outputs the branches add;
-  where no pair of modules satisfies it, `attn_out`, `mlp_out` and `resid_mid` are unavailable.
+- `pre + attention + mlp == post` in every block picks the modules whose outputs the branches add,
+  attention being the one that runs first; where no pair of modules satisfies it, `attn_out`,
+  `mlp_out` and `resid_mid` are unavailable.
 - Noise on the first block's attention must reach its MLP; where it does not, the block is parallel
   and has no `resid_mid` (as in TransformerLens).
 - The readout of the final states must equal the model's own logits.
-- Two prompts that share a prefix in one row must get the states that each gets alone.
+- `hooks.layout_proof`: padding must change nothing, and shared prefixes must be exact.
 """
 
 from __future__ import annotations
@@ -25,17 +26,16 @@ from hooks.architecture import (
     attention_window,
     block_input,
     branch_candidates,
+    find_backbone,
     find_blocks,
     find_final_norm,
     find_readout,
     first_tensor,
     text_config,
 )
-from hooks.batching import padded_batch, shared_batch
-from hooks.prompts import Rendered
+from hooks.layout_proof import prove_layouts, random_tokens
 
 _N_TOKENS = 8
-_N_SHARED = 5
 _ROUNDING_STEPS = 8
 
 
@@ -43,14 +43,13 @@ def prove_architecture(module: nn.Module) -> Architecture:
     """Find the parts of a model and prove them.
 
     Raises:
-        ValueError: there are no decoder blocks, or they do not pass on `[row, slot, d_model]`.
+        ValueError: there are no decoder blocks, they do not pass on `[row, slot, d_model]`, or
+            padding changes a prompt's states.
     """
     config = text_config(module)
     path, blocks = find_blocks(module, int(config.num_hidden_layers))
     stack = module.get_submodule(path.rpartition(".")[0])
-    backbone: nn.Module = module.base_model if isinstance(module.base_model, nn.Module) else module
-    if not any(child is blocks for child in backbone.modules()):
-        backbone = module
+    backbone = find_backbone(module, path)
     found = Architecture(
         backbone=backbone,
         blocks=tuple(Block(block) for block in blocks),
@@ -62,7 +61,7 @@ def prove_architecture(module: nn.Module) -> Architecture:
     with torch.inference_mode():
         found = _prove_branches(module, found)
         found = _prove_readout(module, found)
-        return replace(found, sharing_problem=_sharing_problem(module, found))
+        return prove_layouts(module, found)
 
 
 @contextmanager
@@ -76,12 +75,6 @@ def _hooked(hooks: list[tuple[nn.Module, Callable[..., Any], bool]]) -> Iterator
                 handle = module.register_forward_hook(hook)
             stack.callback(handle.remove)
         yield
-
-
-def _tokens(module: nn.Module, n: int = _N_TOKENS, seed: int = 0) -> list[int]:
-    vocab = module.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(vocab, (n,), generator=generator).tolist()
 
 
 def _forward(module: nn.Module, called: nn.Module, tokens: list[int]) -> Any:
@@ -119,7 +112,9 @@ def _prove_branches(module: nn.Module, found: Architecture) -> Architecture:
 
         def record(_: Any, __: Any, output: Any, index: int = index, path: str = "") -> None:
             value = output[0] if isinstance(output, tuple | list) and output else output
-            if isinstance(value, Tensor):
+            # OpenAI GPT's blocks share one activation module: only what runs inside counts.
+            inside = index in entered and index not in streams
+            if inside and isinstance(value, Tensor):
                 shaped = _shaped(value, entered[index])
                 if shaped is not None:
                     outputs[index][path] = shaped
@@ -128,14 +123,17 @@ def _prove_branches(module: nn.Module, found: Architecture) -> Architecture:
         for path in branch_candidates(block.module)[0]:
             hook = _with_path(record, path)
             hooks.append((block.module.get_submodule(path), hook, False))
-    tokens = _tokens(module)
+    tokens = random_tokens(module, _N_TOKENS)
+    d_model = int(text_config(module).hidden_size)
     with _hooked(hooks):
         _forward(module, found.backbone, tokens)
     for index, _ in enumerate(found.blocks):
-        if index not in streams or streams[index][0].shape[:2] != (1, len(tokens)):
+        shape = tuple(streams[index][0].shape) if index in streams else None
+        if shape != (1, len(tokens), d_model):
             raise ValueError(
-                f"architecture: block {index} of {type(module).__name__} does not pass on "
-                "[row, slot, d_model]; only decoder-only models are supported"
+                f"architecture: block {index} of {type(module).__name__} passes on {shape}, not "
+                f"[row, slot, d_model] = {(1, len(tokens), d_model)}; only decoder-only models with one residual stream are "
+                "supported"
             )
 
     unavailable: dict[str, str] = {}
@@ -145,7 +143,11 @@ def _prove_branches(module: nn.Module, found: Architecture) -> Architecture:
     for index, block in enumerate(found.blocks):
         pair = _branches(block.module, streams[index], outputs[index])
         if pair is None:
-            reason = f"in block {index} no two modules add up: pre + attention + mlp == post"
+            tried = ", ".join(outputs[index]) or "none, for none has the stream's shape"
+            reason = (
+                f"in block {index} no two modules add up: pre + attention + mlp == post "
+                f"(tried: {tried})"
+            )
             unavailable |= dict.fromkeys(("resid_mid", "attn_out", "mlp_out"), reason)
             return replace(found, unavailable=unavailable)
         blocks.append(Block(block.module, *map(block.module.get_submodule, pair)))
@@ -165,15 +167,15 @@ def _with_path(record: Callable[..., None], path: str) -> Callable[..., None]:
 def _branches(
     block: nn.Module, stream: tuple[Tensor, Tensor], outputs: dict[str, Tensor]
 ) -> tuple[str, str] | None:
+    """Return the paths of attention and MLP; `outputs` are in the order in which modules ran."""
     pre, post = stream
     attention_paths, mlp_paths = branch_candidates(block)
-    for attention in attention_paths:
-        for mlp in mlp_paths:
-            if (
-                attention != mlp
-                and attention in outputs
-                and mlp in outputs
-                and _adds_up(pre, outputs[attention], outputs[mlp], post)
+    order = {path: index for index, path in enumerate(outputs)}
+    for attention in filter(order.__contains__, attention_paths):
+        for mlp in filter(order.__contains__, mlp_paths):
+            # Without the order, Jamba's unnamed pair of mixer and MLP would be found swapped.
+            if order[attention] < order[mlp] and _adds_up(
+                pre, outputs[attention], outputs[mlp], post
             ):
                 return attention, mlp
     return None
@@ -211,43 +213,14 @@ def _prove_readout(module: nn.Module, found: Architecture) -> Architecture:
         normed.append(first_tensor(output).clone())
 
     with _hooked([(found.final_norm, see, False)]):
-        own = _forward(module, module, _tokens(module)).logits.float()
+        own = _forward(module, module, random_tokens(module, _N_TOKENS)).logits.float()
     try:
         logits = found.readout(normed[-1])
-        tolerance = 100 * torch.finfo(normed[-1].dtype).eps * max(1.0, float(own.abs().max()))
+        rounding = _ROUNDING_STEPS * torch.finfo(normed[-1].dtype).eps
+        tolerance = rounding * max(1.0, float(own.abs().max()))
         exact = logits.shape == own.shape and float((logits - own).abs().max()) <= tolerance
     except RuntimeError:
         exact = False
     if exact:
         return found
     return replace(found, readout_problem="its logits are not the unembedding of its final norm")
-
-
-def _sharing_problem(module: nn.Module, found: Architecture) -> str:
-    if not found.takes_position_ids:
-        return "it takes no position ids"
-    prefix = tuple(_tokens(module, _N_SHARED))
-    prompts = [
-        Rendered(str(seed), (*prefix, *_tokens(module, _N_TOKENS - _N_SHARED, seed)), {})
-        for seed in (1, 2)
-    ]
-    device = module.get_input_embeddings().weight.device  # type: ignore[operator]
-    dtype: torch.dtype = module.dtype  # type: ignore[assignment]
-    states = []
-    try:
-        for batch in (shared_batch([prompts], 0), *(padded_batch([p], 0) for p in prompts)):
-            output = found.backbone(
-                input_ids=batch.token_ids.to(device),
-                position_ids=batch.position_ids.to(device),
-                attention_mask=batch.attention_mask(dtype).to(device),
-                use_cache=False,
-            ).last_hidden_state.float()
-            states += [output[0, list(slots)] for slots in batch.slots]
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        return f"it refuses a mask of its own shape: {str(error).partition(chr(10))[0]}"
-    tolerance = 200 * torch.finfo(dtype).eps
-    for together, alone in zip(states[:2], states[2:], strict=True):
-        bound = tolerance * max(1.0, float(alone.abs().max()))
-        if float((together - alone).abs().max()) > bound:
-            return "its states depend on where in a row a token lies"
-    return ""

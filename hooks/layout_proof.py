@@ -1,0 +1,115 @@
+"""Proves, by forward passes on random tokens, in which layouts a prompt gets the states it gets alone.
+
+- Padded on the left or on the right: a model of which this is not true is refused, for nothing
+  that is captured or generated in batches would be its own.
+- In one row with a prompt that begins alike: where this is not true, prefixes are not shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from hooks.architecture import Architecture, first_tensor, text_config
+from hooks.batching import SHARED_ROW_TOKENS, Batch, padded_batch, shared_batch
+from hooks.prompts import Rendered
+
+_N_TOKENS = 8
+_N_SHARED = 5
+# Of a token's state, as the ratio of L2 norms. Layouts differ by 2e-6 in float32 and by 4e-2 in
+# bfloat16 on real models, and by 0.2 and more where a mask or a position is wrong.
+_LAYOUT_TOLERANCE = 5e-5
+_LAYOUT_ROUNDING_STEPS = 16
+
+
+def random_tokens(module: Any, n: int, seed: int = 0) -> list[int]:
+    """Draw tokens out of a model's vocabulary."""
+    vocab = module.get_input_embeddings().weight.shape[0]
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(vocab, (n,), generator=generator).tolist()
+
+
+def prove_layouts(module: Any, found: Architecture) -> Architecture:
+    """Prove that padding changes nothing, and whether prompts may share prefixes.
+
+    Raises:
+        ValueError: a prompt's states depend on the padding beside it.
+    """
+    n_tokens = _n_layout_tokens(module, found)
+    prefix = tuple(random_tokens(module, _N_SHARED))
+    prompts = [
+        Rendered(str(seed), (*prefix, *random_tokens(module, n_tokens - _N_SHARED, seed)), {})
+        for seed in (1, 2)
+    ]
+    alone = [_states(module, found, padded_batch([prompt], 0))[0] for prompt in prompts]
+    short = Rendered("short", prefix, {})
+    sides: tuple[Literal["left", "right"], ...] = ("left", "right")
+    for side in sides:
+        padded = _states(module, found, padded_batch([prompts[0], short], 0, side))[1]
+        difference = _largest_difference(padded, alone[0][:_N_SHARED])
+        if not difference <= _layout_tolerance(module):
+            raise ValueError(
+                f"architecture: padding on the {side} changes the states of "
+                f"{type(module).__name__} (by {difference:.1g} of their norm); only models that "
+                "attend to unmasked earlier tokens alone are supported"
+            )
+    if not found.takes_position_ids:
+        return replace(found, sharing_problem="it takes no position ids")
+    try:
+        together = _states(module, found, shared_batch([prompts], 0))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = f"it refuses a mask of its own shape: {str(error).partition(chr(10))[0]}"
+        return replace(found, sharing_problem=reason)
+    difference = max(map(_largest_difference, together, alone))
+    if not difference <= _layout_tolerance(module):
+        reason = f"its states depend on where in a row a token lies (by {difference:.1g})"
+        return replace(found, sharing_problem=reason)
+    return found
+
+
+def _n_layout_tokens(module: Any, found: Architecture) -> int:
+    """Return a length at which two prompts' shared row exceeds the window, if any row can.
+
+    GPT-Neo's windows count slots of a row even where a mask says otherwise.
+    """
+    if found.window is None or found.window >= SHARED_ROW_TOKENS:
+        return _N_TOKENS
+    limit = getattr(text_config(module), "max_position_embeddings", None) or found.window
+    return max(_N_TOKENS, min(found.window, int(limit)))
+
+
+def _states(module: Any, found: Architecture, batch: Batch) -> list[Tensor]:
+    """Return each prompt's final states, float32 `[token, d_model]`."""
+    device = module.get_input_embeddings().weight.device
+    inputs: dict[str, Any] = {
+        "input_ids": batch.token_ids.to(device),
+        "attention_mask": batch.attention_mask(module.dtype).to(device),
+    }
+    if found.takes_position_ids:
+        inputs["position_ids"] = batch.position_ids.to(device)
+    last = found.final_norm if found.final_norm is not None else found.blocks[-1].module
+    seen: list[Tensor] = []
+
+    def see(_: Any, __: Any, output: Any) -> None:
+        seen.append(first_tensor(output).float())
+
+    handle = last.register_forward_hook(see)
+    try:
+        found.backbone(**inputs, use_cache=False)
+    finally:
+        handle.remove()
+    return [seen[-1][row, list(slots)] for row, slots in zip(batch.rows, batch.slots, strict=True)]
+
+
+def _largest_difference(states: Tensor, wanted: Tensor) -> float:
+    """Return the largest L2 norm of a token's difference, as a ratio of the token's own norm."""
+    norm = wanted.norm(dim=-1).clamp_min(torch.finfo(torch.float32).tiny)
+    return float(((states - wanted).norm(dim=-1) / norm).max())
+
+
+def _layout_tolerance(module: Any) -> float:
+    eps = float(torch.finfo(module.dtype).eps)
+    return max(_LAYOUT_TOLERANCE, _LAYOUT_ROUNDING_STEPS * eps)
