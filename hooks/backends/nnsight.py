@@ -29,6 +29,7 @@ class NnsightBackend:
     """Reads states inside an nnsight trace.
 
     Attributes:
+        name: `nnsight`, with `(remote)` where another machine computes.
         remote: False to run here; True to run on NDIF (needs its key and a model that it serves under the name the
             model was loaded by), or what else `TransformersModel.trace(remote=...)` takes.
     """
@@ -36,18 +37,14 @@ class NnsightBackend:
     takes_shared = True
 
     def __init__(self, remote: bool | str = False) -> None:
+        self.name = "nnsight (remote)" if remote else "nnsight"
         self.remote = remote
         self._wrapped: Twins[Any] = Twins(_wrap)
 
-    @property
-    def name(self) -> str:
-        """`nnsight`, with `(remote)` where another machine computes."""
-        return "nnsight (remote)" if self.remote else "nnsight"
-
     def check(self, model: Model, sites: tuple[str, ...]) -> None:
-        """Raise ValueError if the model lacks one of the sites or has hooks."""
+        """Raise ValueError if the model lacks one of the sites, or has hooks, which nnsight would see in part only."""
         model.architecture.require(sites)
-        refuse_hooks(model, "nnsight")
+        refuse_hooks(model, self.name)
 
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Run one batch in one trace."""

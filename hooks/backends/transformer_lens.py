@@ -2,7 +2,8 @@
 
 The bridge is never put into compatibility mode: folded and centered weights are another residual stream. It needs no
 tokenizer, as it is given token ids, the mask and the position ids. Before its first use on a model, each of its hook
-points is compared with the reference backend, and those that read something else are refused.
+points is compared with the reference backend, and those that read something else are refused. Bridges compute
+attention by matrix products, as transformers' `eager` does; `sdpa` rounds otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hooks.backends import States
 from hooks.backends.points import Point, Points
 from hooks.backends.torch import BACKEND as REFERENCE
 from hooks.backends.torch import model_inputs
-from hooks.backends.twin import Twins, refuse_hooks
+from hooks.backends.twin import Twins, refuse_hooks, twin
 from hooks.batching import Batch, padded_batch, shared_batch
 from hooks.model import Model
 from hooks.prompts import Rendered
@@ -118,6 +119,9 @@ def _build(model: Model, module: nn.Module) -> _Bridged:
 
 def _prove(bridge: Any, model: Model) -> dict[str, str]:
     """Return the sites at which the bridge has no hook point or differs from the reference, with the reasons."""
+    eager: Any = twin(model.module)
+    eager.set_attn_implementation("eager")
+    model = Model.from_module(eager, model.tokenizer, name=model.name, weights_id=model.weights_id)
     refused = {}
     for site in model.architecture.sites:
         points = [(site, layer) for layer in range(model.n_layers)]

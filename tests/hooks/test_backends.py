@@ -1,0 +1,490 @@
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as tf
+from nnsight import TransformersModel
+from transformer_lens.model_bridge import TransformerBridge
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+import hooks.backends.nnsight as nnsight_backend
+import hooks.backends.points
+import hooks.backends.transformer_lens as transformer_lens_backend
+from hooks import CaptureSpec, Model, Prompt, Steer, capture, intervene, load_model, render
+from hooks.architecture import Block
+from hooks.backends import Backend, States, get_backend
+from hooks.backends.nnsight import NnsightBackend
+from hooks.batching import Batch, padded_batch, shared_batch
+from tests.conftest import FAMILIES as TINY
+from tests.hooks.test_architecture import FAMILIES, GATED
+
+WRAPPERS = ("transformer_lens", "nnsight")
+TEXTS = ("The sea", "The sea and the wind, and do not rhyme.", "What is yes? And no?", "no")
+
+# What a backend does not support: the sites that it must refuse, by backend and architecture.
+REFUSED: dict[tuple[str, str], tuple[str, ...]] = {
+    # TransformerBridge adds ALiBi to scores whose mask, in transformers 5, holds it already.
+    ("transformer_lens", "falcon_sequential"): (
+        "resid_pre",
+        "resid_mid",
+        "resid_post",
+        "attn_out",
+        "mlp_out",
+        "final_norm",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def model_of(
+    tiny_model_of: Callable[..., Model],
+    tokenizer_of: Callable[..., Any],
+    module_of: Callable[..., Any],
+) -> Callable[..., Model]:
+    """Build a tiny random model with eager attention, a new one at each call."""
+
+    def build(architecture: str, attention: str = "eager") -> Model:
+        if architecture in TINY:
+            tokenizer = tiny_model_of(architecture).tokenizer
+            config = tiny_model_of(architecture).module.config
+        else:
+            tokenizer = tokenizer_of(None, bos="<s>", eos="</s>")
+            config = (
+                tf.MistralConfig(**GATED, sliding_window=3)
+                if architecture == "window"
+                else FAMILIES[architecture][0]()
+            )
+            config.vocab_size = len(tokenizer)
+            config.pad_token_id = config.pad_token_id if config.pad_token_id is not None else 0
+        module = module_of(config)
+        module.set_attn_implementation(attention)
+        return Model.from_module(module, tokenizer, name=architecture, weights_id="random")
+
+    return build
+
+
+def batches(model: Model) -> Iterator[Batch]:
+    """Yield ragged prompts in every layout that a model may be given."""
+    prompts = [render(model, Prompt(id=text, text=text)) for text in TEXTS]
+    yield padded_batch(prompts, model.pad_id, "right")
+    yield padded_batch(prompts, model.pad_id, "left")
+    if not model.architecture.sharing_problem:
+        yield shared_batch([sorted(prompts, key=lambda p: p.token_ids)], model.pad_id)
+
+
+def spec_of(model: Model, *sites: str, layers: Any = "all") -> CaptureSpec:
+    positions = ("mean_instruction", "prompt_last")
+    return CaptureSpec(sites or model.architecture.sites, layers, positions).resolve(model.n_layers)
+
+
+def assert_equal(found: States, wanted: States) -> None:
+    assert set(found.sites) == set(wanted.sites)
+    for site, states in wanted.sites.items():
+        assert found.sites[site].dtype == torch.float32
+        bound = 5e-5 * states.abs().amax(-1, keepdim=True).clamp(min=1.0)
+        assert bool(((found.sites[site] - states).abs() <= bound).all()), site
+    if wanted.slot_logits is not None:
+        torch.testing.assert_close(found.slot_logits, wanted.slot_logits, rtol=5e-5, atol=5e-5)
+
+
+@pytest.mark.parametrize("architecture", [*TINY, *FAMILIES, "window"])
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_every_site_layer_and_layout_equals_the_reference(
+    name: str, architecture: str, model_of: Callable[..., Model]
+) -> None:
+    model = model_of(architecture)
+    backend, reference = get_backend(name), get_backend("torch")
+    refused = REFUSED.get((name, architecture), ())
+    sites = [site for site in model.architecture.sites if site not in refused]
+    for site in refused:
+        reason = rf"{site!r} of model type .* is off by .*; use backend=\"torch\""
+        with pytest.raises(ValueError, match=reason):
+            capture(model, [Prompt(id="a", text="no")], spec_of(model, site), backend=name)
+    logits = "final_norm" not in refused and not model.architecture.readout_problem
+    for batch in batches(model):
+        assert backend.takes_shared or not batch.shared
+        spec = spec_of(model, *sites)
+        wanted = reference.read(model, batch, spec, logits=logits)
+        assert_equal(backend.read(model, batch, spec, logits=logits), wanted)
+
+
+@pytest.mark.parametrize("name", ["torch", *WRAPPERS])
+@pytest.mark.parametrize("architecture", ["gpt2", "opt", "llama"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_trap_1_a_batch_equals_the_model_on_each_prompt_alone(
+    name: str, architecture: str, side: Any, model_of: Callable[..., Model]
+) -> None:
+    model = model_of(architecture)
+    prompts = [render(model, Prompt(id=text, text=text)) for text in TEXTS]
+    spec = spec_of(model, "resid_post")
+    batch = padded_batch(prompts, model.pad_id, side)
+    found = get_backend(name).read(model, batch, spec, logits=True)
+    assert found.slot_logits is not None
+    for row, prompt in enumerate(prompts):
+        with torch.inference_mode():
+            own = model.module(torch.tensor([prompt.token_ids]), output_hidden_states=True)
+        for layer in range(model.n_layers - 1):  # the last one has been through the final norm
+            state = own.hidden_states[layer + 1][0, -1]
+            bound = 5e-5 * max(1.0, float(state.abs().max()))
+            torch.testing.assert_close(
+                found.sites["resid_post"][row, layer, 1], state, rtol=0, atol=bound
+            )
+        torch.testing.assert_close(found.slot_logits[row], own.logits[0, -1], rtol=0, atol=2e-4)
+
+
+class _BrokenError(Exception):
+    """Stands for any error in the middle of a forward pass."""
+
+
+def fingerprint(model: Model) -> dict[str, Any]:
+    """Collect what a wrapper may change about a model."""
+    module = model.module
+    parts = dict(module.named_modules())
+    with torch.inference_mode():
+        logits = module(torch.arange(6)[None]).logits
+    return {
+        "modules": {path: (id(part), sorted(vars(part))) for path, part in parts.items()},
+        "hooks": {
+            (path, table): len(hooks)
+            for path, part in parts.items()
+            for table, hooks in vars(part).items()
+            if "_hooks" in table and isinstance(hooks, dict)
+        },
+        "training": [part.training for part in parts.values()],
+        "tensors": {name: id(t) for name, t in module.state_dict(keep_vars=True).items()},
+        "config": module.config.to_dict(),
+        "attention": module.config._attn_implementation,
+        "tokenizer": (
+            model.tokenizer.padding_side,
+            model.tokenizer.special_tokens_map,
+            len(model.tokenizer),
+        ),
+        "logits": logits.tolist(),
+    }
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("architecture", ["gpt2", "qwen3"])
+def test_trap_11_the_model_is_left_as_it_was_also_by_errors_and_nested_captures(
+    name: str,
+    architecture: str,
+    model_of: Callable[..., Model],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = model_of(architecture, attention="sdpa")
+    backend = get_backend(name)
+    spec = spec_of(model, "resid_mid", "resid_post")
+    before = fingerprint(model)
+    batch = next(batches(model))
+    wanted = backend.read(model, batch, spec, logits=True)
+    assert fingerprint(model) == before
+
+    with monkeypatch.context() as patch:
+        target = nnsight_backend.Points if name == "nnsight" else hooks.backends.points.Points
+        method = "states" if name == "nnsight" else "rows"
+
+        def fail(*_: Any) -> None:
+            raise _BrokenError
+
+        patch.setattr(target, method, fail)
+        with pytest.raises(_BrokenError):
+            backend.read(model, batch, spec, logits=True)
+    assert fingerprint(model) == before
+
+    prompts = [Prompt(id=text, text=text) for text in TEXTS]
+    outer = capture(model, prompts, spec, batch_tokens=8, backend=name)
+    first = next(outer)
+    inner = list(capture(model, prompts, spec, batch_tokens=8, backend=name))
+    assert_same_acts([first, *outer], inner)
+    assert fingerprint(model) == before
+    again = backend.read(model, batch, spec, logits=True)
+    assert all(torch.equal(again.sites[site], wanted.sites[site]) for site in spec.sites)
+
+
+def assert_same_acts(found: list[Any], wanted: list[Any]) -> None:
+    assert [acts.ids for acts in found] == [acts.ids for acts in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert all(torch.equal(one.sites[site], other.sites[site]) for site in other.sites)
+
+
+def test_an_error_inside_a_trace_or_a_bridge_passes_through_and_leaves_no_hooks(
+    model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of("llama")
+    batch = next(batches(model))
+    before = fingerprint(model)
+    mlp = tf.models.llama.modeling_llama.LlamaMLP
+    for name in WRAPPERS:
+        spec = spec_of(model)
+        wanted = get_backend(name).read(model, batch, spec, logits=False)
+        with monkeypatch.context() as patch:
+
+            def fail(*_: Any, **__: Any) -> None:
+                raise _BrokenError
+
+            patch.setattr(torch.nn.functional, "silu", fail)
+            patch.setattr(mlp, "forward", fail)
+            with pytest.raises(_BrokenError):
+                get_backend(name).read(model, batch, spec, logits=False)
+        assert fingerprint(model) == before
+        again = get_backend(name).read(model, batch, spec, logits=False)
+        assert all(torch.equal(again.sites[s], wanted.sites[s]) for s in spec.sites)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_trap_23_an_absent_library_is_named_and_stops_nothing_else(name: str) -> None:
+    code = (
+        f"import sys; sys.modules[{name!r}] = None\n"
+        "import hooks\n"
+        "from hooks.backends import get_backend\n"
+        "get_backend('torch')\n"
+        f"get_backend({name!r})\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 1
+    error = done.stderr.strip().splitlines()[-1]
+    assert error.startswith(f"ValueError: backend: {name!r} cannot be imported: ")
+    assert error.endswith(f"install it with `pip install -U {name}`")
+
+
+def test_hooks_imports_neither_library() -> None:
+    code = (
+        "import hooks, sys; print([m for m in ('transformer_lens', 'nnsight') if m in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "bloom"])
+def test_trap_24_the_bridge_is_always_given_mask_and_positions_and_needs_no_tokenizer(
+    architecture: str, model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(architecture)
+    assert not Path(model.tokenizer.name_or_path or "nowhere").exists()
+    calls: list[dict[str, Any]] = []
+    forward = TransformerBridge.forward
+
+    @wraps(forward)
+    def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(kwargs)
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(TransformerBridge, "forward", spy)
+    for batch in batches(model):
+        calls.clear()
+        get_backend("transformer_lens").read(model, batch, spec_of(model), logits=True)
+        given = calls[-1]
+        assert torch.equal(given["attention_mask"], batch.attention_mask(model.dtype))
+        if model.architecture.takes_position_ids:
+            assert torch.equal(given["position_ids"], batch.position_ids)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_trap_25_the_order_of_sites_is_no_matter_and_a_batch_is_one_pass(
+    name: str, model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of("llama")
+    backend = get_backend(name)
+    sites = model.architecture.sites
+    backend.check(model, sites)
+    passes: list[None] = []
+    wrapper: Any = TransformersModel if name == "nnsight" else TransformerBridge
+    method = "trace" if name == "nnsight" else "forward"
+    run = getattr(wrapper, method)
+
+    @wraps(run)
+    def count(self: Any, *args: Any, **kwargs: Any) -> Any:
+        passes.append(None)
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(wrapper, method, count)
+    for batch in batches(model):
+        forwards = backend.read(model, batch, spec_of(model, *sites), logits=True)
+        backwards = backend.read(model, batch, spec_of(model, *sites[::-1]), logits=True)
+        assert tuple(backwards.sites) == sites[::-1]
+        assert all(torch.equal(forwards.sites[s], backwards.sites[s]) for s in sites)
+    assert len(passes) == 2 * len(list(batches(model)))
+
+
+def test_nnsight_refuses_modules_that_run_in_another_order(model_of: Callable[..., Model]) -> None:
+    model = model_of("llama")
+    swapped = tuple(Block(b.module, b.mlp, b.attention) for b in model.architecture.blocks)
+    model.architecture = replace(model.architecture, blocks=swapped)
+    spec = spec_of(model, "attn_out", "mlp_out")
+    with pytest.raises(ValueError, match=r"'llama': its modules run in another order; use backend"):
+        NnsightBackend().read(model, next(batches(model)), spec, logits=False)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_the_pass_ends_after_the_last_layer_that_is_wanted(
+    name: str, model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+    forward = LlamaDecoderLayer.forward
+
+    @wraps(forward)
+    def count(self: Any, *args: Any, **kwargs: Any) -> Any:
+        ran.append(self.self_attn.layer_idx)
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LlamaDecoderLayer, "forward", count)
+    model = model_of("llama")
+    backend = get_backend(name)
+    backend.check(model, ("resid_post",))
+    batch = next(batches(model))
+    for site, layer, wanted in (("resid_pre", 0, []), ("resid_post", 1, [0, 1])):
+        backend.read(model, batch, spec_of(model, site, layers=(layer,)), logits=False)
+        ran.clear()
+        backend.read(model, batch, spec_of(model, site, layers=(layer,)), logits=False)
+        assert [index for index in ran if index > layer] == []
+        assert [index for index in ran if index < layer] == wanted[:layer]
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_interventions_and_hooks_are_refused_while_they_are_active(
+    name: str, model_of: Callable[..., Model]
+) -> None:
+    model = model_of("llama")
+    prompts = [Prompt(id="a", text="The sea")]
+    steer = Steer("resid_post", 1, torch.ones(model.d_model))
+    own = list(capture(model, prompts, CaptureSpec(), backend=name))
+    with (
+        intervene(model, [steer]),
+        pytest.raises(ValueError, match=r"does not see interventions and hooks.*layers\.1"),
+    ):
+        list(capture(model, prompts, CaptureSpec(), backend=name))
+    handle = model.module.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="'the model' has one"):
+        list(capture(model, prompts, CaptureSpec(), backend=name))
+    handle.remove()
+    # transformers leaves hooks of its own behind here, which change nothing.
+    model.module(torch.arange(4)[None], output_attentions=True)
+    assert_same_acts(list(capture(model, prompts, CaptureSpec(), backend=name)), own)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])  # fused queries, keys, values; separate
+def test_changed_weights_and_modules_are_seen(
+    name: str, architecture: str, model_of: Callable[..., Model]
+) -> None:
+    model = model_of(architecture)
+    batch, spec = next(batches(model)), spec_of(model)
+    backend, reference = get_backend(name), get_backend("torch")
+    first = backend.read(model, batch, spec, logits=True)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            parameter.mul_(1.1)
+    wanted = reference.read(model, batch, spec, logits=True)
+    assert not torch.allclose(first.sites["resid_post"], wanted.sites["resid_post"])
+    assert_equal(backend.read(model, batch, spec, logits=True), wanted)
+    model.module.get_input_embeddings().weight = torch.nn.Parameter(
+        torch.randn_like(model.module.get_input_embeddings().weight)
+    )
+    wanted = reference.read(model, batch, spec, logits=True)
+    assert_equal(backend.read(model, batch, spec, logits=True), wanted)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_model_and_its_wrapper_are_freed_and_weights_are_shared(
+    name: str, model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins: list[Any] = []
+    module_of_backend = nnsight_backend if name == "nnsight" else transformer_lens_backend
+    build = module_of_backend._wrap if name == "nnsight" else module_of_backend._build
+
+    def keep(model: Model, module: Any) -> Any:
+        own = {id(tensor) for tensor in model.module.parameters()}
+        assert {id(tensor) for tensor in module.parameters()} == own
+        twins.append(weakref.ref(module))
+        return build(model, module)
+
+    backend: Any = type(get_backend(name))()
+    backend_twins = next(value for value in vars(backend).values() if hasattr(value, "of"))
+    monkeypatch.setattr(backend_twins, "_build", keep)
+    model = model_of("llama")
+    for _ in range(2):
+        backend.read(model, next(batches(model)), spec_of(model), logits=True)
+    assert len(twins) == 1
+    gone = [weakref.ref(model), weakref.ref(model.module), *twins]
+    del model
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 3
+
+
+def test_states_can_be_trained_on(model_of: Callable[..., Model]) -> None:
+    model = model_of("llama")
+    for name in WRAPPERS:
+        backend: Backend = get_backend(name)
+        states = backend.read(model, next(batches(model)), spec_of(model), logits=True)
+        for tensor in (*states.sites.values(), states.slot_logits):
+            assert tensor is not None
+            assert not tensor.is_inference()
+            assert not tensor.requires_grad
+
+
+def test_remote_is_passed_to_the_trace_and_the_block_can_travel(
+    model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of("llama")
+    # nnsight's dry run of a remote request: serialized, our own packages hidden, run in this process.
+    travelled = NnsightBackend(remote="local")
+    assert travelled.name == "nnsight (remote)"
+    for batch in batches(model):
+        spec = spec_of(model)
+        wanted = get_backend("torch").read(model, batch, spec, logits=True)
+        assert_equal(travelled.read(model, batch, spec, logits=True), wanted)
+
+    class SentError(Exception):
+        pass
+
+    def trace(_: Any, *, remote: Any, **__: Any) -> Any:
+        raise SentError(remote)
+
+    monkeypatch.setattr(TransformersModel, "trace", trace)
+    with pytest.raises(SentError, match="True"):
+        NnsightBackend(remote=True).read(model, batch, spec, logits=False)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_the_embedded_model_is_read_alike(name: str, embedded_model: Model) -> None:
+    assert_alike(name, embedded_model)
+
+
+@pytest.fixture(scope="module")
+def gemma3() -> Model:
+    try:
+        return load_model("gemma3-270m")
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_gemma3_is_read_alike(name: str, gemma3: Model) -> None:
+    assert_alike(name, gemma3)
+
+
+def assert_alike(name: str, model: Model) -> None:
+    messages = ("What is the capital of France?", "Write a poem about the wind. Do not rhyme.")
+    prompts = [Prompt(id=text, text=text) for text in messages]
+    rendered = [render(model, prompt) for prompt in prompts]
+    spec = spec_of(model)
+    for batch in (
+        padded_batch(rendered, model.pad_id, "left"),
+        shared_batch([sorted(rendered, key=lambda p: p.token_ids)], model.pad_id),
+    ):
+        wanted = get_backend("torch").read(model, batch, spec, logits=True)
+        found = get_backend(name).read(model, batch, spec, logits=True)
+        assert_equal(replace(found, slot_logits=None), replace(wanted, slot_logits=None))
+        torch.testing.assert_close(found.slot_logits, wanted.slot_logits, rtol=1e-4, atol=1e-3)
