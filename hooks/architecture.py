@@ -162,8 +162,9 @@ def find_backbone(module: nn.Module, blocks_path: str) -> nn.Module:
     blocks = module.get_submodule(blocks_path)
     # Llama 4's language model names a base that it does not have: its first level is searched too.
     for candidate in (module.base_model, module.get_submodule(blocks_path.partition(".")[0])):
-        within = isinstance(candidate, nn.Module) and candidate not in (module, blocks)
-        if within and any(child is blocks for child in candidate.modules()):
+        if not isinstance(candidate, nn.Module) or candidate in (module, blocks):
+            continue
+        if any(child is blocks for child in candidate.modules()):
             return candidate
     return module
 

@@ -145,7 +145,7 @@ def load_model(
     *,
     dtype: str = "float32",
     device: str | None = None,
-    attn_implementation: str = "sdpa",
+    attn_implementation: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Model:
@@ -156,7 +156,8 @@ def load_model(
         dtype: `float32`, `bfloat16` or `float16`.
         device: a torch device, or "auto" to spread the model by transformers' `device_map`;
             CUDA where there is one, else the CPU, by default.
-        attn_implementation: `sdpa` or `eager`, as transformers names them.
+        attn_implementation: `sdpa` or `eager`, as transformers names them; by default `sdpa`
+            where the family has it (Gemma 2, GPT-OSS and Bloom have not), else `eager`.
         revision: branch, tag or commit of a hub id.
         trust_remote_code: whether to run code that comes with the model.
 
@@ -190,7 +191,7 @@ def _from_pretrained(
     trust_remote_code: bool,
     dtype: torch.dtype,
     device: str,
-    attn_implementation: str,
+    attn_implementation: str | None,
 ) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

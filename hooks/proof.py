@@ -132,8 +132,8 @@ def _prove_branches(module: nn.Module, found: Architecture) -> Architecture:
         if shape != (1, len(tokens), d_model):
             raise ValueError(
                 f"architecture: block {index} of {type(module).__name__} passes on {shape}, not "
-                f"[row, slot, d_model] = {(1, len(tokens), d_model)}; only decoder-only models with one residual stream are "
-                "supported"
+                f"[row, slot, d_model] = {(1, len(tokens), d_model)}; only decoder-only models "
+                "with one residual stream are supported"
             )
 
     unavailable: dict[str, str] = {}
