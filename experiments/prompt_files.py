@@ -27,8 +27,8 @@ def read_prompts(path: Path) -> list[PromptRow]:
     """Read prompts from JSON Lines, or from a CSV file with a header.
 
     A row holds `id` and one of `messages` (a chat; JSON Lines only), `prompt` (a chat of one user message) or `text`
-    (plain text, given to the model as it is), and optionally `group` (default: a group of its own). Other fields are
-    left alone.
+    (plain text, given to the model as it is), and optionally `quote` (a part of the last user message, for the position
+    `quote_last`) and `group` (default: a group of its own). Other fields are left alone.
 
     Raises:
         ValueError: no file, no row, or a row whose fields are missing, ill-typed or empty (with its line), or an id
@@ -75,15 +75,18 @@ def _prompt_row(row: dict[str, Any], where: str) -> PromptRow:
     if len(given) != 1:
         raise ValueError(f"{where}: give exactly one of the fields {', '.join(FIELDS)}")
     group = text_field(row, "group", where) if "group" in row else id
+    quote = text_field(row, "quote", where) if "quote" in row else None
+    if given == ["messages"]:
+        check_messages(row["messages"], where)
+    else:
+        text_field(row, given[0], where)
     try:
         if given == ["messages"]:
-            check_messages(row["messages"], where)
-            prompt = Prompt(id=id, messages=tuple(row["messages"]))
+            prompt = Prompt(id=id, messages=tuple(row["messages"]), quote=quote)
         elif given == ["prompt"]:
-            prompt = Prompt.chat(id, text_field(row, "prompt", where))
+            prompt = Prompt.chat(id, row["prompt"], quote=quote)
         else:
-            prompt = Prompt(id=id, text=text_field(row, "text", where))
+            prompt = Prompt(id=id, text=row["text"], quote=quote)
     except ValueError as error:
-        message = str(error)
-        raise ValueError(message if message.startswith(where) else f"{where}: {message}") from None
+        raise ValueError(f"{where}: {error}") from None
     return PromptRow(prompt, group)

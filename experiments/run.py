@@ -15,12 +15,12 @@ from typing import Any
 
 from activations_cache import ActivationsCache
 from experiments.behavior import Behavior, label_behavior
+from experiments.captures import capture_into
 from experiments.config import RunConfig, make_config
 from experiments.contrast import contrast
 from experiments.elicitation import (
     ANSWER_TOKENS,
     SelfPrediction,
-    capture_reports,
     generate_answers,
     option_spellings,
     read_reports,
@@ -33,7 +33,7 @@ from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
 from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
-from hooks import CaptureSpec, Model, capture, check_lengths, load_model
+from hooks import Model, Prompt, check_lengths, load_model, plan_capture
 
 
 class RunError(RuntimeError):
@@ -156,6 +156,8 @@ class _Stages:
 
     def _check(self, chosen: dict[str, list[Item]]) -> None:
         """Refuse before anything is written what would fail in the middle of the work."""
+        prompts: list[Prompt] = []
+        reports: list[Prompt] = []
         for task in self.tasks:
             items = chosen[task.name]
             n_groups = len({item.group for item in items})
@@ -164,14 +166,15 @@ class _Stages:
                     f"items: {n_groups} groups for task {task.name!r}, but {self.config.folds} folds "
                     "need at least as many; give more groups"
                 )
-            asked = self._elicitations(task)
-            prompts = [item.prompt() for item in items]
-            reports = [e.prompt(item) for item in items for e in asked]
-            # `capture` checks everything when it is called, before the first pass.
-            capture(self.model, prompts, self.config.task_spec())
-            capture(self.model, reports, self.config.report_spec(), options=option_spellings(asked))
-            check_lengths(self.model, prompts, task.max_new_tokens)
-            check_lengths(self.model, reports, ANSWER_TOKENS)
+            own = [item.prompt() for item in items]
+            asked = [e.prompt(item) for item in items for e in self._elicitations(task)]
+            check_lengths(self.model, own, task.max_new_tokens)
+            check_lengths(self.model, asked, ANSWER_TOKENS)
+            prompts += own
+            reports += asked
+        options = option_spellings([e for task in self.tasks for e in self._elicitations(task)])
+        plan_capture(self.model, prompts, self.config.task_spec())
+        plan_capture(self.model, reports, self.config.report_spec(), options=options)
 
     def _label_behavior(self) -> None:
         partial = self.folder.behavior.with_suffix(".partial.jsonl")
@@ -191,41 +194,40 @@ class _Stages:
         write_rows(self.folder.behavior, (row.to_json() for row in rows))
         partial.unlink(missing_ok=True)
 
-    def _open_cache(self, path: Path, spec: CaptureSpec) -> ActivationsCache:
-        fingerprint = self.model.fingerprint
-        if ActivationsCache.exists(path):
-            return ActivationsCache.open(path, fingerprint=fingerprint)
-        return ActivationsCache.create(path, fingerprint=fingerprint, spec=spec)
-
     def _capture_task(self) -> None:
-        spec = self.config.task_spec().resolve(self.model.n_layers)
-        with self._open_cache(self.folder.task_cache, spec) as cache:
-            for task in self.tasks:
-                prompts = [item.prompt() for item in self.items[task.name]]
-                with self.reporter.stage(f"{task.name}: task activations", len(prompts)) as advance:
-                    done = frozenset(cache.ids)
-                    advance(sum(prompt.id in done for prompt in prompts))
-                    for activations in capture(self.model, prompts, spec, done=done):
-                        cache.append(activations)
-                        advance(len(activations.ids))
-                cache.flush()
+        prompts = [item.prompt() for items in self.items.values() for item in items]
+        with self.reporter.stage("task activations", len(prompts)) as advance:
+            capture_into(
+                self.folder.task_cache,
+                self.model,
+                prompts,
+                self.config.task_spec(),
+                advance=advance,
+            )
 
     def _ask(self) -> None:
-        spec = self.config.report_spec().resolve(self.model.n_layers)
-        options = option_spellings([e for task in self.tasks for e in self._elicitations(task)])
+        asked = {task.name: self._elicitations(task) for task in self.tasks}
+        prompts = [
+            elicitation.prompt(item)
+            for task in self.tasks
+            for item in self.items[task.name]
+            for elicitation in asked[task.name]
+        ]
+        with self.reporter.stage("self-predictions", len(prompts)) as advance:
+            cache = capture_into(
+                self.folder.report_cache,
+                self.model,
+                prompts,
+                self.config.report_spec(),
+                advance=advance,
+                options=option_spellings([e for es in asked.values() for e in es]),
+            )
         rows: list[SelfPrediction] = []
-        with self._open_cache(self.folder.report_cache, spec) as cache:
-            for task in self.tasks:
-                items, asked = self.items[task.name], self._elicitations(task)
-                with self.reporter.stage(
-                    f"{task.name}: self-predictions", len(items) * len(asked)
-                ) as advance:
-                    capture_reports(
-                        self.model, items, asked, cache, spec=spec, options=options, advance=advance
-                    )
-                with self.reporter.stage(f"{task.name}: answers in words", len(items)) as advance:
-                    answers = generate_answers(self.model, items, asked[0], advance=advance)
-                rows += read_reports(items, asked, cache, answers)
+        for name, elicitations in asked.items():
+            items = self.items[name]
+            with self.reporter.stage(f"{name}: answers in words", len(items)) as advance:
+                answers = generate_answers(self.model, items, elicitations[0], advance=advance)
+            rows += read_reports(items, elicitations, cache, answers)
         write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
 
     def _contrast(self) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from experiments.cli import listings, run  # noqa: F401  (importing a module registers its commands)
+from experiments.cli import bench, capture, listings, run  # noqa: F401  (importing a module registers its commands)
 from experiments.cli.app import app
 
 

@@ -3,7 +3,6 @@
 from experiments.elicitation.ask import (
     ANSWER_TOKENS,
     SelfPrediction,
-    capture_reports,
     generate_answers,
     option_spellings,
     read_reports,
@@ -12,7 +11,6 @@ from experiments.elicitation.ask import (
 __all__ = [
     "ANSWER_TOKENS",
     "SelfPrediction",
-    "capture_reports",
     "generate_answers",
     "option_spellings",
     "read_reports",

@@ -16,7 +16,7 @@ import numpy as np
 from activations_cache import ActivationsCache
 from experiments.progress import Advance
 from experiments.tasks import Elicitation, Item
-from hooks import CaptureSpec, Model, capture, generate, spellings
+from hooks import Model, generate, spellings
 
 ANSWER_TOKENS = 4
 """Length of a generated answer: an option and what may stand around it."""
@@ -51,29 +51,6 @@ def option_spellings(elicitations: Sequence[Elicitation]) -> dict[str, tuple[str
     """Every option word of the elicitations with its spellings."""
     words = dict.fromkeys(word for e in elicitations for word in (e.yes, e.no))
     return {word: spellings(word) for word in words}
-
-
-def capture_reports(
-    model: Model,
-    items: Sequence[Item],
-    elicitations: Sequence[Elicitation],
-    cache: ActivationsCache,
-    *,
-    spec: CaptureSpec,
-    options: dict[str, tuple[str, ...]],
-    advance: Advance,
-) -> None:
-    """Read every self-prediction prompt once: activations and option log-probabilities into `cache`.
-
-    Prompts already in the cache are passed over; the batches are those of an unbroken run.
-    """
-    prompts = [elicitation.prompt(item) for item in items for elicitation in elicitations]
-    done = frozenset(cache.ids)
-    advance(sum(prompt.id in done for prompt in prompts))
-    for activations in capture(model, prompts, spec, options=options, done=done):
-        cache.append(activations)
-        advance(len(activations.ids))
-    cache.flush()
 
 
 def generate_answers(

@@ -1,0 +1,111 @@
+"""From prompts to a cache that a kill cannot harm: plan, open or make the cache, run what is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from activations_cache import ActivationsCache, replace_file
+from activations_cache.compression import Compression
+from activations_cache.encoding import StorageDType
+from experiments.progress import Advance
+from experiments.prompt_files import PromptRow
+from hooks import CapturePlan, CaptureSpec, Model, Prompt, plan_capture
+
+
+def capture_into(
+    folder: Path,
+    model: Model,
+    prompts: Sequence[Prompt],
+    spec: CaptureSpec,
+    *,
+    advance: Advance,
+    dtype: StorageDType = "bfloat16",
+    extend: bool = False,
+    compression: Compression | None = None,
+    **settings: Any,
+) -> ActivationsCache:
+    """Capture prompts into the cache at `folder`, which is made or picked up where it stopped.
+
+    A capture that is picked up runs the batches of its plan with the number of threads that it began with, and ends
+    with the same values as one that was never stopped.
+
+    Args:
+        folder: of the cache.
+        model, prompts, spec: as `plan_capture` takes them.
+        advance: told of items as they are captured, those that were there already first.
+        dtype: how a new cache stores values.
+        extend: whether sites, layers or positions that the cache lacks are added to it, instead of refused.
+        compression: of a new cache; see `ActivationsCache.create`.
+        settings: further arguments of `plan_capture`.
+
+    Returns:
+        The cache, closed for writing.
+
+    Raises:
+        ValueError: anything that differs from what the cache holds, or that cannot be captured, before work starts.
+    """
+    with _threads_of(folder):
+        plan = plan_capture(model, prompts, spec, **settings)
+        with _open(folder, plan, dtype, extend, compression) as cache:
+            plan, done = replace(plan, spec=cache.spec), cache.done
+            advance(sum(prompt.id in done for prompt in prompts))
+            for activations in plan.run(done):
+                cache.append(activations)
+                advance(sum(id not in done for id in activations.ids))
+    return cache
+
+
+def _open(
+    folder: Path,
+    plan: CapturePlan,
+    dtype: StorageDType,
+    extend: bool,
+    compression: Compression | None,
+) -> ActivationsCache:
+    fingerprint: Mapping[str, Any] = {**plan.model.fingerprint, **plan.fingerprint}
+    if not ActivationsCache.exists(folder):
+        return ActivationsCache.create(
+            folder,
+            fingerprint=fingerprint,
+            spec=plan.spec,
+            plan=plan.batches,
+            dtype=dtype,
+            compression=compression,
+        )
+    cache = ActivationsCache.open(
+        folder, fingerprint=fingerprint, plan=plan.batches, spec=None if extend else plan.spec
+    )
+    if extend:
+        cache.extend(plan.spec)
+    return cache
+
+
+@contextmanager
+def _threads_of(folder: Path) -> Iterator[None]:
+    """Run with the number of threads that the cache at `folder` was begun with."""
+    before = torch.get_num_threads()
+    if ActivationsCache.exists(folder):
+        begun = ActivationsCache.open(folder).fingerprint.get("threads")
+        if isinstance(begun, int):
+            torch.set_num_threads(begun)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def write_groups(folder: Path, rows: Sequence[PromptRow]) -> None:
+    """Write the ids and groups of a cache's prompts beside them, as `prompts.csv`."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(("id", "group"))
+    writer.writerows((row.prompt.id, row.group) for row in rows)
+    replace_file(folder / "prompts.csv", lines.getvalue().encode())

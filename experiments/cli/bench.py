@@ -1,0 +1,64 @@
+"""`selfprobe bench`: side by side with the alternatives, in one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli.app import app
+
+bench_app = typer.Typer(
+    help="Measure selfprobe side by side with the alternatives, in one process."
+)
+app.add_typer(bench_app, name="bench")
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Also write the figures into this file.")
+]
+
+
+@bench_app.command(
+    epilog="Examples:\n\n`selfprobe bench capture`\n\n"
+    "`selfprobe bench capture --prompts prompts.csv --n 120 --json capture.json`"
+)
+def capture(
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON Lines or CSV, as `selfprobe capture` reads them. Default: our own items."
+        ),
+    ] = None,
+    n: Annotated[int | None, typer.Option(help="The first so many of them.")] = None,
+    model: Annotated[str, typer.Option(help="As `selfprobe run` takes it.")] = "smollm2-135m",
+    json_file: JsonFile = None,
+) -> None:
+    """Time capture against a bare forward pass, output_hidden_states, run_with_cache and an nnsight trace.
+
+    Ratios of times are medians over rounds in which the contestants take turns; 450 prompts on 2 cores take about six
+    minutes.
+    """
+    from experiments.bench.capture import ROUNDS, bench_capture
+    from experiments.progress import reporter_for_stderr
+    from experiments.prompt_files import read_prompts
+    from experiments.tasks import TASKS
+    from hooks import load_model
+
+    if n is not None and n < 1:
+        raise ValueError(f"n: {n} is not positive")
+    chosen = (
+        [row.prompt for row in read_prompts(prompts)]
+        if prompts
+        else [item.prompt() for item in TASKS["refusal"]().items()]
+    )
+    loaded = load_model(model)
+    with reporter_for_stderr().stage("bench capture", ROUNDS + 1) as advance:
+        _show(bench_capture(loaded, chosen[:n], advance=advance), json_file)
+
+
+def _show(figures: Any, json_file: Path | None) -> None:
+    print("\n".join(figures.lines()))
+    if json_file is not None:
+        json_file.write_text(json.dumps(figures.to_dict(), indent=2) + "\n", encoding="utf-8")
