@@ -10,6 +10,15 @@ from typing_extensions import Buffer
 TEMPORARY_SUFFIX = ".tmp"
 
 
+class DamagedFileError(ValueError):
+    """A file without which a cache cannot be read; `file` is its name."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path} {what}; restore it from a copy, or capture into a new folder")
+        self.file = path.name
+        self.what = what
+
+
 def replace_file(path: Path, *data: Buffer) -> None:
     """Write `data` aside, one after the other, flush, fsync, rename it to `path`, and fsync the folder.
 

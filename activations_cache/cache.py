@@ -19,7 +19,7 @@ from activations_cache.manifest import FILE_NAME, Manifest, new_manifest
 from activations_cache.parts import Cell, cells_of
 from activations_cache.plan import BatchPlan
 from activations_cache.reader import Reader
-from activations_cache.writer import LOCK_NAME, Writer
+from activations_cache.writer import Writer
 from hooks.activations import Activations, CaptureSpec
 
 
@@ -75,21 +75,10 @@ class ActivationsCache:
             ImportError: `compression` without hdf5plugin.
             CacheLockedError: another process is making a cache there.
         """
-        folder = Path(path)
-        if cls.exists(folder):
-            raise ValueError(f"path: {folder} holds a cache already; use ActivationsCache.open")
-        if folder.is_dir() and any(path.name != LOCK_NAME for path in folder.iterdir()):
-            raise ValueError(f"path: {folder} is not empty; choose a new folder")
         manifest = new_manifest(fingerprint, spec, dtype, shard_rows, compression)
         batches = None if plan is None else BatchPlan.of(plan)
-        writer = Writer(folder, Contents(manifest, batches, Holdings(1, (), batches)))
-        try:
-            writer.create()
-        except OSError as error:
-            writer.abandon()
-            raise ValueError(
-                f"path: cannot write to {folder}: {error.strerror}; choose another folder"
-            ) from None
+        writer = Writer(Path(path), Contents(manifest, batches, Holdings(1, (), batches)))
+        writer.create()
         return cls(writer)
 
     @staticmethod

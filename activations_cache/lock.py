@@ -55,6 +55,14 @@ class Owner:
         return True
 
 
+def owner_of(path: Path) -> Owner | None:
+    """Who holds the lock file at `path`; None where there is none, or one cut short by a crash."""
+    try:
+        return Owner(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 class WriterLock:
     """The lock file at `path`, for the process that made this object."""
 

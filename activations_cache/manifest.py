@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from activations_cache.atomic import replace_file
+from activations_cache.atomic import DamagedFileError, replace_file
 from activations_cache.compression import COMPRESSIONS, Compression, require_hdf5plugin
 from activations_cache.encoding import STORAGE_DTYPES, StorageDType
 from activations_cache.parts import resolve, union
@@ -22,8 +22,6 @@ from hooks.activations import CaptureSpec
 
 SCHEMA = 2
 FILE_NAME = "manifest.json"
-
-_MEND = "restore it from a copy, or capture into a new folder"
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Manifest:
                 "ActivationsCache.create"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is damaged ({error}); {_MEND}") from None
+            raise DamagedFileError(path, f"is damaged ({error})") from None
         if schema != SCHEMA:
             raise ValueError(
                 f"schema: {path} is version {schema}, this selfprobe reads version {SCHEMA}; "
@@ -78,7 +76,7 @@ class Manifest:
         try:
             return cls._from_document(document)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged (field {error}); {_MEND}") from None
+            raise DamagedFileError(path, f"is damaged (field {error})") from None
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any]) -> Manifest:

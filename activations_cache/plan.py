@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from activations_cache.atomic import replace_file
+from activations_cache.atomic import DamagedFileError, replace_file
 
 FILE_NAME = "plan.json"
 
@@ -82,15 +82,9 @@ class BatchPlan:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise ValueError(
-                f"plan: {path} cannot be read ({error.strerror}); restore it from a copy, or capture "
-                "into a new folder"
-            ) from None
+            raise DamagedFileError(path, f"cannot be read ({error.strerror})") from None
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise ValueError(
-                f"plan: {path} is damaged (its sha256 is not the manifest's); restore it from a "
-                "copy, or capture into a new folder"
-            )
+            raise DamagedFileError(path, "is damaged (its sha256 is not the manifest's)")
         return cls(tuple(tuple(batch) for batch in json.loads(data)["batches"]))
 
 

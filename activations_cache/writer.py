@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -18,27 +17,20 @@ from pathlib import Path
 from activations_cache import journal
 from activations_cache import manifest as manifests
 from activations_cache import plan as batch_plan
-from activations_cache.atomic import TEMPORARY_SUFFIX
+from activations_cache.atomic import replace_file
 from activations_cache.buffer import RowBuffer
 from activations_cache.contents import Contents
 from activations_cache.fitting import settle
 from activations_cache.journal import ShardRecord
 from activations_cache.lock import CacheLockedError, WriterLock
 from activations_cache.manifest import Manifest
+from activations_cache.names import LOCK_NAME, is_aside, next_number, shard_name
 from activations_cache.parts import added_parts, resolve, union
 from activations_cache.shard import write_shard
 from hooks.activations import Activations, CaptureSpec
 
-LOCK_NAME = "writer.lock"
 SHARD_BYTES = 64 * 2**20
 """A shard is written at this size, however few its rows: two are held in memory."""
-
-SHARD_FILE = re.compile(r"shard-(\d+)-(\d{6,})\.h5")
-
-
-def shard_name(part: int, number: int) -> str:
-    """The file of a part's shard."""
-    return f"shard-{part}-{number:06d}.h5"
 
 
 class Writer:
@@ -64,18 +56,39 @@ class Writer:
         self._lock.acquire()
 
     def create(self) -> None:
-        """Make the folder and an empty cache in it, as the one writer."""
-        self.lock()
-        manifest, plan = self.contents.manifest, self.contents.plan
-        if (self.folder / manifests.FILE_NAME).exists():
+        """Make the folder and an empty cache in it, as the one writer.
+
+        Raises ValueError where the folder is not empty or cannot be written.
+        """
+        self._refuse_folder_in_use()
+        try:
+            self.lock()
+            self._refuse_folder_in_use()
+            manifest, plan = self.contents.manifest, self.contents.plan
+            if plan is not None:
+                manifest = replace(manifest, plan=plan.save(self.folder))
+            journal.rewrite(self.folder, ())
+            # The manifest last: with it the folder is a cache.
+            manifest.save(self.folder)
+        except OSError as error:
             self._lock.release()
-            raise ValueError(f"path: another process has just made a cache at {self.folder}")
-        if plan is not None:
-            manifest = replace(manifest, plan=plan.save(self.folder))
-        journal.rewrite(self.folder, ())
-        # The manifest last: with it the folder is a cache.
-        manifest.save(self.folder)
+            raise ValueError(
+                f"path: cannot write to {self.folder}: {error.strerror}; choose another folder"
+            ) from None
+        except ValueError:
+            self._lock.release()
+            raise
         self.contents.manifest = self._saved = manifest
+
+    def _refuse_folder_in_use(self) -> None:
+        if (self.folder / manifests.FILE_NAME).exists():
+            raise ValueError(
+                f"path: {self.folder} holds a cache already; use ActivationsCache.open"
+            )
+        leftovers = {LOCK_NAME, batch_plan.FILE_NAME, journal.FILE_NAME}
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        if any(name not in leftovers and not is_aside(name) for name in names):
+            raise ValueError(f"path: {self.folder} is not empty; choose a new folder")
 
     def begin(self) -> None:
         """Become the one writer, see what the last one committed, clear what it left unfinished."""
@@ -162,6 +175,14 @@ class Writer:
                 self._reload()
         finally:
             self._end()
+
+    def adopt(self, shard: ShardRecord, data: bytes) -> None:
+        """Add a shard of another cache, whose file is `data`, under this cache's next name."""
+        name = shard_name(shard.part, next_number(self.contents.holdings.shards[shard.part]))
+        replace_file(self.folder / name, data)
+        adopted = replace(shard, file=name)
+        journal.append(self.folder, adopted)
+        self.contents.holdings.add(adopted)
 
     def _reload(self) -> None:
         self.contents = Contents.load(self.folder)
@@ -268,19 +289,3 @@ class Writer:
                 f"ids: {done[0]!r} is in the cache already; to resume, capture the same prompts "
                 "with done=cache.done"
             )
-
-
-def is_aside(name: str) -> bool:
-    """Whether a file of this name is one that this package was writing when it died."""
-    name, suffix = name.removesuffix(TEMPORARY_SUFFIX), name[-len(TEMPORARY_SUFFIX) :]
-    ours = name in (manifests.FILE_NAME, batch_plan.FILE_NAME, journal.FILE_NAME)
-    return suffix == TEMPORARY_SUFFIX and (ours or bool(SHARD_FILE.fullmatch(name)))
-
-
-def next_number(shards: list[ShardRecord]) -> int:
-    """The number of the shard that a part gets next."""
-    if not shards:
-        return 0
-    match = SHARD_FILE.fullmatch(shards[-1].file)
-    assert match
-    return int(match.group(2)) + 1

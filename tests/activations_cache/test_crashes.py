@@ -16,7 +16,7 @@ import pytest
 from activations_cache import ActivationsCache, CacheLockedError, journal
 from activations_cache.journal import ShardRecord
 from activations_cache.lock import Owner
-from activations_cache.writer import LOCK_NAME
+from activations_cache.names import LOCK_NAME
 from tests.activations_cache.cache_batches import (
     FINGERPRINT,
     SPEC,

@@ -1,0 +1,34 @@
+"""Names of the files in a cache folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from activations_cache import journal, manifest, plan
+from activations_cache.atomic import TEMPORARY_SUFFIX
+from activations_cache.journal import ShardRecord
+
+LOCK_NAME = "writer.lock"
+SHARD_FILE = re.compile(r"shard-(\d+)-(\d{6,})\.h5")
+
+
+def shard_name(part: int, number: int) -> str:
+    """The file of a part's shard."""
+    return f"shard-{part}-{number:06d}.h5"
+
+
+def is_aside(name: str) -> bool:
+    """Whether a file of this name is one that this package was writing when it died."""
+    name, suffix = name.removesuffix(TEMPORARY_SUFFIX), name[-len(TEMPORARY_SUFFIX) :]
+    ours = name in (manifest.FILE_NAME, plan.FILE_NAME, journal.FILE_NAME)
+    return suffix == TEMPORARY_SUFFIX and (ours or bool(SHARD_FILE.fullmatch(name)))
+
+
+def next_number(shards: Sequence[ShardRecord]) -> int:
+    """The number of the shard that a part gets next."""
+    if not shards:
+        return 0
+    match = SHARD_FILE.fullmatch(shards[-1].file)
+    assert match
+    return int(match.group(2)) + 1
