@@ -11,7 +11,7 @@ still sees exactly what it would see alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -59,6 +59,21 @@ class Batch:
     def shared(self) -> bool:
         """Whether a slot may belong to several prompts."""
         return self.visible.ndim == 3
+
+    def without_prefix(self, prefix: int, keep: Sequence[int]) -> Batch:
+        """Return what a pass sees whose first `prefix` slots are cached, with some of the prompts.
+
+        The slots of tokens in the prefix are negative: nothing may be read there.
+        """
+        return replace(
+            self,
+            prompts=tuple(self.prompts[index] for index in keep),
+            token_ids=self.token_ids[:, prefix:],
+            position_ids=self.position_ids[:, prefix:],
+            visible=self.visible[..., prefix:],
+            rows=tuple(self.rows[index] for index in keep),
+            slots=tuple([slot - prefix for slot in self.slots[index]] for index in keep),
+        )
 
     def attention_mask(self, dtype: torch.dtype) -> Tensor:
         """Return the mask as the model takes it: of padding, or additive `[row, 1, slot, slot]`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hooks.activations import Activations, CaptureSpec
+from hooks.backends.torch import Recorder
 from hooks.batching import Batch, common_prefix, padded_batch
 from hooks.model import Model
 from hooks.plan import may_share, render_all
+from hooks.positions import check_positions, token_range
 from hooks.prompts import Prompt, Rendered
 from hooks.weights import quiet_transformers
 
@@ -50,6 +53,8 @@ def generate(
     seed: int = 0,
     batch_size: int = 32,
     on_batch: Callable[[list[Completion]], None] | None = None,
+    spec: CaptureSpec | None = None,
+    on_states: Callable[[Activations], None] | None = None,
 ) -> list[Completion]:
     """Let the model answer every prompt.
 
@@ -65,6 +70,9 @@ def generate(
         seed: of sampling.
         batch_size: completions a batch.
         on_batch: called with each batch's completions as soon as they exist.
+        spec: what to capture while the prompts are read, so that none is read twice.
+        on_states: called with the states of each batch's prompts, once a prompt; needed where there
+            is a spec.
 
     Returns:
         All samples of the first prompt, then of the second, and so on.
@@ -85,7 +93,13 @@ def generate(
         raise ValueError(
             f"n_samples: {n_samples} greedy completions would be equal; give a temperature"
         )
+    if (spec is None) != (on_states is None):
+        raise ValueError("on_states: give spec and on_states together, or neither")
     rendered = render_all(model, prompts, max_new_tokens)
+    if spec is not None:
+        spec = spec.resolve(model.n_layers)
+        model.architecture.require(spec.sites)
+        check_positions(rendered, spec.positions)
     wanted = sorted(
         ((prompt, sample) for prompt in rendered for sample in range(n_samples)),
         key=lambda pair: (len(pair[0]), pair[0].token_ids, pair[0].id, pair[1]),
@@ -94,10 +108,14 @@ def generate(
     found: dict[tuple[str, int], Completion] = {}
     for start in range(0, len(wanted), batch_size):
         pairs = wanted[start : start + batch_size]
-        completions = _generate_batch(model, pairs, max_new_tokens, stops, temperature, seed)
+        completions, states = _generate_batch(
+            model, pairs, max_new_tokens, stops, temperature, seed, spec
+        )
         found |= {(completion.id, completion.sample): completion for completion in completions}
         if on_batch is not None:
             on_batch(completions)
+        if on_states is not None and states is not None:
+            on_states(states)
     return [found[prompt.id, sample] for prompt in rendered for sample in range(n_samples)]
 
 
@@ -132,12 +150,18 @@ def _generate_batch(
     stops: tuple[int, ...],
     temperature: float | None,
     seed: int,
-) -> list[Completion]:
+    spec: CaptureSpec | None,
+) -> tuple[list[Completion], Activations | None]:
     from transformers import GenerationConfig, LogitsProcessorList
 
     prompts = [prompt for prompt, _ in pairs]
-    prefix = _shared_prefix(model, prompts, max_new_tokens)
+    positions = spec.positions if spec is not None else ()
+    prefix = _shared_prefix(model, prompts, max_new_tokens, positions)
     batch = padded_batch(prompts, model.pad_id, side="left", prefix=prefix)
+    firsts = [row for row, (_, sample) in enumerate(pairs) if sample == 0]
+    recorder = None
+    if spec is not None and firsts:
+        recorder = Recorder(model, batch.without_prefix(prefix, firsts), spec)
     processors = LogitsProcessorList()
     if temperature is not None:
         seeds = [_row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
@@ -148,28 +172,30 @@ def _generate_batch(
         eos_token_id=list(stops) or None,
         pad_token_id=model.pad_id,
     )
-    with (
-        torch.inference_mode(),
-        quiet_transformers(),
-        _only_config(model.module, config),
-        _prompts_first(model, batch),
-    ):
-        output = model.module.generate(
-            input_ids=batch.token_ids.to(model.device),
-            attention_mask=batch.attention_mask(model.dtype).to(model.device),
-            generation_config=config,
-            logits_processor=processors,
-            **_prefix_cache(model, prompts[0].token_ids[:prefix], len(prompts)),
-        )
+    with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
+        cache = _prefix_cache(model, prompts[0].token_ids[:prefix], len(prompts))
+        with _prompts_first(model, batch, recorder):
+            output = model.module.generate(
+                input_ids=batch.token_ids.to(model.device),
+                attention_mask=batch.attention_mask(model.dtype).to(model.device),
+                generation_config=config,
+                logits_processor=processors,
+                **cache,
+            )
     width = batch.token_ids.shape[1]
-    return [
+    completions = [
         _completion(model, prompt.id, sample, row[width:].tolist(), stops)
         for (prompt, sample), row in zip(pairs, output.cpu(), strict=True)
     ]
+    return completions, None if recorder is None else recorder.activations()
 
 
-def _shared_prefix(model: Model, prompts: Sequence[Rendered], max_new_tokens: int) -> int:
+def _shared_prefix(
+    model: Model, prompts: Sequence[Rendered], max_new_tokens: int, positions: Sequence[str]
+) -> int:
     """Return how many leading tokens to compute once: those that all prompts share, less the last.
+
+    Positions to be captured come behind them.
 
     Windowed layers count slots, and padding behind the prefix takes some: so none is shared where
     the window could be reached.
@@ -179,7 +205,8 @@ def _shared_prefix(model: Model, prompts: Sequence[Rendered], max_new_tokens: in
     if len(prompts) == 1 or not fits or not may_share(model):
         return 0
     shared = min(common_prefix(prompts[0].token_ids, prompt.token_ids) for prompt in prompts)
-    return min(shared, min(map(len, prompts)) - 1)
+    firsts = [token_range(p, position)[0] for p in prompts for position in positions]
+    return min(shared, min(map(len, prompts)) - 1, *firsts)
 
 
 def _prefix_cache(model: Model, prefix: Sequence[int], n_rows: int) -> dict[str, Any]:
@@ -214,18 +241,19 @@ def _only_config(module: Any, config: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _prompts_first(model: Model, batch: Batch) -> Iterator[None]:
-    """Announce the batch, whose prompts are read by the first pass alone."""
-    with model.reading(batch) as reading:
+def _prompts_first(model: Model, batch: Batch, recorder: Recorder | None) -> Iterator[None]:
+    """Announce the batch, whose prompts are read (and recorded) by the first pass alone."""
+    with model.reading(batch) as reading, ExitStack() as stack:
+        recording = stack.enter_context(ExitStack())
+        if recorder is not None:
+            recording.enter_context(recorder.watching())
 
         def read(*_: Any) -> None:
             reading.prompts_read = True
+            recording.close()
 
-        handle = model.architecture.backbone.register_forward_hook(read)
-        try:
-            yield
-        finally:
-            handle.remove()
+        stack.callback(model.architecture.backbone.register_forward_hook(read).remove)
+        yield
 
 
 class _GumbelNoise:

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hooks.activations import LAYERLESS_SITES, CaptureSpec
+from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
 from hooks.architecture import Block, block_input, first_tensor
 from hooks.backends import States
 from hooks.batching import Batch, Gather
 from hooks.model import Model
+from hooks.transfer import to_host
 
 _SLOT = CaptureSpec(sites=("final_norm",), layers=(0,), positions=("prompt_last",))
 
@@ -99,6 +100,7 @@ class Recorder:
     def __init__(self, model: Model, batch: Batch, spec: CaptureSpec) -> None:
         self._architecture = model.architecture
         self._spec = spec
+        self._ids = batch.ids
         self._gather = Gather.of(batch, spec.positions, model.device)
         self._shape = tuple(batch.token_ids.shape)
         n_items, n_positions = self._gather.shape
@@ -113,6 +115,12 @@ class Recorder:
         for site in spec.sites:
             for index, layer in enumerate(_layers(spec, site)):
                 self._watch(site, layer, index)
+
+    def activations(self) -> Activations:
+        """Return what a pass has filled in, on the CPU."""
+        assert not isinstance(self._spec.layers, str)
+        sites = to_host(self.sites)()
+        return Activations(self._ids, sites, self._spec.layers, self._spec.positions)
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from hooks import Completion, Model, Prompt, generate, render
+from hooks import Activations, CaptureSpec, Completion, Model, Prompt, capture, generate, render
 from hooks.generation import stop_tokens
 
 PROMPTS = [Prompt.chat(f"p{n}", "What is the sea? " * n) for n in (3, 1, 2)]
@@ -128,3 +128,41 @@ def test_samples_are_seeded_and_leave_the_global_stream_alone(tiny_model: Model)
 def test_bad_input_is_named(tiny_model: Model, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         generate(tiny_model, PROMPTS, **arguments)
+
+
+@pytest.mark.parametrize("n_samples", [1, 3])
+def test_states_captured_while_generating_are_those_of_capture(
+    tiny_model: Model, n_samples: int
+) -> None:
+    prompts = [
+        Prompt.chat(f"p{i}", "What is the capital? " * (1 + i % 3) + "yes" * i, system="Answer.")
+        for i in range(7)
+    ]
+    spec = CaptureSpec(
+        sites=tiny_model.architecture.sites,
+        positions=("mean_instruction", "instruction_last", "prompt_last"),
+    )
+    settings: dict[str, Any] = {
+        "max_new_tokens": 4,
+        "n_samples": n_samples,
+        "batch_size": 4,
+        "seed": 3,
+    }
+    if n_samples > 1:
+        settings["temperature"] = 1.0
+    found: list[Activations] = []
+    with_states = generate(tiny_model, prompts, spec=spec, on_states=found.append, **settings)
+    assert with_states == generate(tiny_model, prompts, **settings)
+    assert sorted(id for acts in found for id in acts.ids) == [prompt.id for prompt in prompts]
+    for acts in capture(tiny_model, prompts, spec):
+        for row, id in enumerate(acts.ids):
+            ours = next(acts for acts in found if id in acts.ids)
+            for site, wanted in acts.sites.items():
+                states = ours.sites[site][ours.ids.index(id)]
+                bound = 5e-5 * max(1.0, float(wanted[row].abs().max()))
+                assert float((states - wanted[row]).abs().max()) <= bound
+
+
+def test_a_spec_without_a_taker_is_refused(tiny_model: Model) -> None:
+    with pytest.raises(ValueError, match="on_states: give spec and on_states together"):
+        generate(tiny_model, [Prompt(id="a", text="yes")], max_new_tokens=1, spec=CaptureSpec())
