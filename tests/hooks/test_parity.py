@@ -1,0 +1,100 @@
+"""Every family, layout and attention against a single unpadded forward pass of transformers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hooks import Model, Prompt, generate, load_model, render
+from hooks.generation import stop_tokens
+from hooks.proof import prove_architecture
+from hooks.weights import EMBEDDED
+from tests.hooks.parity import (
+    FAMILIES,
+    REAL,
+    REFUSED,
+    VARIANTS,
+    Family,
+    largest_errors,
+    model_of,
+    module_of,
+)
+
+TOLERANCE = 5e-5
+TEXTS = [f"{'yes no, ' * (n % 7)}what is the capital {n}?"[n % 5 :] for n in range(33)]
+
+
+def check_errors(model: Model, family: Family, errors: dict[tuple[str, str], float]) -> None:
+    sites = {site for _, site in errors}
+    wanted = set(model.architecture.sites) | {"logits"}
+    if not family.hidden_states:
+        wanted -= {"final_norm"}
+    if "attn_out" not in family.missing:
+        wanted |= {"sum"}
+    if model.architecture.readout_problem:
+        wanted -= {"logits"}
+    assert sites == wanted
+    layouts = {"left", "right", "shared"} if family.shares else {"left", "right"}
+    assert {layout for layout, _ in errors} == layouts
+    assert {key: error for key, error in errors.items() if not error <= TOLERANCE} == {}
+
+
+@pytest.mark.parametrize(("name", "attention"), VARIANTS)
+def test_every_site_in_every_layout_equals_transformers(name: str, attention: str) -> None:
+    model, family = model_of(name, attention), FAMILIES[name]
+    assert set(model.architecture.unavailable) == set(family.missing)
+    assert (model.architecture.sharing_problem == "") == family.shares
+    # Post-norm OPT has no norm behind its blocks.
+    assert (model.architecture.readout_problem == "") == ("final_norm" not in family.missing)
+    check_errors(model, family, largest_errors(model, family))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_exact_is_refused_with_what_was_found(name: str) -> None:
+    config, sizes, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message) as error:
+        prove_architecture(module_of(config, sizes))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_greedy_answers_do_not_change_with_the_batch_size(name: str) -> None:
+    model = model_of(name, VARIANTS[-1][1] if FAMILIES[name].sdpa else "eager")
+    prompts = [Prompt(id=str(n), text=text) for n, text in enumerate(TEXTS)]
+    many = generate(model, prompts, max_new_tokens=4, batch_size=32)
+    assert generate(model, prompts, max_new_tokens=4, batch_size=8) == many
+    few = slice(0, None, 5)
+    assert generate(model, prompts[few], max_new_tokens=4, batch_size=1) == many[few]
+    tokens = list(render(model, prompts[6]).token_ids)
+    wanted: list[int] = []
+    while len(wanted) < 4:
+        with torch.inference_mode():
+            output = model.module(input_ids=torch.tensor([tokens + wanted]), use_cache=False)
+        token = int(output.logits[0, -1].argmax())
+        if token in stop_tokens(model):
+            break
+        wanted.append(token)
+    assert many[6].n_tokens == len(wanted)
+    assert many[6].text == model.tokenizer.decode(wanted, skip_special_tokens=True)
+
+
+@pytest.fixture(scope="module")
+def gemma() -> Model:
+    """The optional second model; skipped where its packages are not installed."""
+    try:
+        EMBEDDED["gemma3-270m"].find()
+    except ValueError as error:
+        pytest.skip(str(error))
+    return load_model("gemma3-270m", device="cpu")
+
+
+def test_the_embedded_model_equals_transformers(embedded_model: Model) -> None:
+    family = REAL["smollm2-135m"]
+    check_errors(embedded_model, family, largest_errors(embedded_model, family, (3, 9, 20)))
+
+
+def test_the_optional_model_equals_transformers(gemma: Model) -> None:
+    assert gemma.tokenizer.chat_template is None
+    assert render(gemma, Prompt(id="a", text="The capital")).token_ids[0] == 2
+    family = REAL["gemma3-270m"]
+    check_errors(gemma, family, largest_errors(gemma, family, (3, 9, 20)))
