@@ -67,7 +67,7 @@ class CapturePlan:
             RuntimeError: the device's memory is too small for a batch; names the mend.
         """
         done = frozenset(done)
-        ahead = 1 if self.model.device.type == "cuda" else 0
+        ahead = _batches_ahead(self.model.device)
         copies: deque[tuple[tuple[str, ...], Any]] = deque()
         for index, planned in enumerate(self._batches):
             if done.issuperset(planned.ids):
@@ -164,6 +164,11 @@ def plan_capture(
         "transformers": version("transformers"),
     }
     return CapturePlan(model, resolved, fingerprint, tuple(batches), tokens, reader)
+
+
+def _batches_ahead(device: torch.device) -> int:
+    """How many batches are computed before the copy of an earlier one is waited for."""
+    return 1 if device.type == "cuda" else 0
 
 
 def may_share(model: Model) -> bool:
