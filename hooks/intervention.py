@@ -68,25 +68,26 @@ class Steer:
 
 @dataclass(frozen=True)
 class Ablate:
-    """Set the component along a direction to that of the mean state (affine ablation).
+    """Replace the state, or its component along a direction, by that of the mean state.
 
-    Plain projection to zero *adds* the direction wherever the mean component is not zero, so it
-    must be asked for by `to_zero=True`, and warns.
+    Along a direction this is affine ablation. Projection to zero *adds* the direction wherever the mean component is
+    not zero, so it must be asked for by `to_zero=True`, and warns.
 
     Attributes:
+        direction: of any length; None ablates the whole state.
         mean: the mean state at this site, layer and position over a reference set.
-        to_zero: take the component away instead.
+        to_zero: take the component (or the whole state) away instead.
     """
 
     site: str
     layer: int
-    direction: Float[Tensor, "d_model"]
+    direction: Float[Tensor, "d_model"] | None = None
     mean: Float[Tensor, "d_model"] | None = None
     positions: Positions = "all"
     to_zero: bool = False
 
     def __post_init__(self) -> None:
-        if not float(self.direction.norm()) > 0:
+        if self.direction is not None and not float(self.direction.norm()) > 0:
             raise ValueError("direction: has no length; ablation needs a direction")
         if (self.mean is None) != self.to_zero:
             raise ValueError("mean: give the mean state, or to_zero=True, and not both")
@@ -100,11 +101,12 @@ class Ablate:
     def apply(
         self, states: Float[Tensor, "token d_model"], id: str | None
     ) -> Float[Tensor, "token d_model"]:
-        """Replace the component along the direction in every token."""
+        """Replace every token's state or component."""
+        mean = torch.zeros_like(states[:1]) if self.mean is None else self.mean.to(states)[None]
+        if self.direction is None:
+            return mean.expand_as(states)
         unit = (self.direction / self.direction.norm()).to(states)
-        component: Tensor = states @ unit
-        missing = -component if self.mean is None else self.mean.to(states) @ unit - component
-        ablated: Tensor = states + missing[:, None] * unit
+        ablated: Tensor = states + ((mean - states) @ unit)[:, None] * unit
         return ablated
 
 

@@ -71,6 +71,19 @@ def test_mean_ablation_gives_every_state_the_mean_component(tiny_model: Model) -
     torch.testing.assert_close(after - (after @ unit)[:, None] * unit, rest, rtol=1e-4, atol=1e-4)
 
 
+def test_ablation_without_a_direction_puts_the_mean_state_in_place(tiny_model: Model) -> None:
+    for site in model_sites(tiny_model):
+        layer = 0 if site in ("embed", "final_norm") else 1
+        before = states(tiny_model, site, layer)
+        mean = before.mean(0)
+        with intervene(tiny_model, [Ablate(site, layer, mean=mean, positions=("prompt_last",))]):
+            after = states(tiny_model, site, layer)
+            earlier = states(tiny_model, site, layer, "quote_last")
+        torch.testing.assert_close(after, mean.expand_as(after), rtol=1e-4, atol=1e-4, msg=site)
+        untouched = states(tiny_model, site, layer, "quote_last")
+        torch.testing.assert_close(earlier, untouched, rtol=1e-4, atol=1e-4, msg=site)
+
+
 def test_ablation_to_zero_warns(tiny_model: Model) -> None:
     with pytest.warns(UserWarning, match="adds the direction"):
         ablate = Ablate("resid_post", 1, direction(tiny_model), to_zero=True)
