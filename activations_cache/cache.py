@@ -134,6 +134,16 @@ class ActivationsCache:
         return self._manifest.dtype
 
     @property
+    def compression(self) -> Compression | None:
+        """How shards are compressed, if they are."""
+        return self._manifest.compression
+
+    @property
+    def d_model(self) -> int | None:
+        """The width of the activations; None until the first batch."""
+        return self._manifest.d_model
+
+    @property
     def plan(self) -> tuple[tuple[str, ...], ...] | None:
         """The ids of every batch, if the cache was made with a plan."""
         plan = self._writer.contents.plan

@@ -26,7 +26,7 @@ def settle(
     wanted = union(specs)
     needed = [specs[part] for part in parts]
     for field in ("sites", "layers", "positions"):
-        found = getattr(activations, field)
+        found = _named(activations, field)
         absent = [name for spec in needed for name in _named(spec, field) if name not in found]
         strange = [name for name in found if name not in getattr(wanted, field)]
         if absent or strange:
@@ -51,7 +51,7 @@ def settle(
     return replace(manifest, parts=specs, d_model=d_model, options=known)
 
 
-def _named(spec: CaptureSpec, field: str) -> Sequence[str | int]:
+def _named(spec: CaptureSpec | Activations, field: str) -> Sequence[str | int]:
     if field == "layers" and LAYERLESS_SITES.issuperset(spec.sites):
         return ()
     named: Sequence[str | int] = getattr(spec, field)

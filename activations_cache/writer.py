@@ -138,6 +138,8 @@ class Writer:
             parts = (wanted,)
         else:
             parts = (*manifest.parts, *added_parts(manifest.spec, wanted))
+        if parts == manifest.parts:
+            return
         self._buffers.clear()
         self._spare.clear()
         replace(manifest, parts=parts).save(self.folder)

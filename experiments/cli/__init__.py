@@ -10,7 +10,14 @@ import sys
 
 import typer
 
-from experiments.cli import bench, capture, listings, run  # noqa: F401  (importing a module registers its commands)
+from experiments.cli import (  # noqa: F401  (importing a module registers its commands)
+    bench,
+    cache,
+    capture,
+    doctor,
+    listings,
+    run,
+)
 from experiments.cli.app import app
 
 
