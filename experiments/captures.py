@@ -15,7 +15,7 @@ import torch
 from activations_cache import ActivationsCache, replace_file
 from activations_cache.compression import Compression
 from activations_cache.encoding import StorageDType
-from experiments.progress import Advance
+from experiments.progress import Reporter, Silent
 from experiments.prompt_files import PromptRow
 from hooks import CapturePlan, CaptureSpec, Model, Prompt, plan_capture
 
@@ -26,7 +26,8 @@ def capture_into(
     prompts: Sequence[Prompt],
     spec: CaptureSpec,
     *,
-    advance: Advance,
+    reporter: Reporter | None = None,
+    stage: str = "capture",
     dtype: StorageDType = "bfloat16",
     extend: bool = False,
     compression: Compression | None = None,
@@ -40,7 +41,7 @@ def capture_into(
     Args:
         folder: of the cache.
         model, prompts, spec: as `plan_capture` takes them.
-        advance: told of items as they are captured, those that were there already first.
+        reporter: shows how many items are captured, under the name `stage`.
         dtype: how a new cache stores values.
         extend: whether sites, layers or positions that the cache lacks are added to it, instead of refused.
         compression: of a new cache; see `ActivationsCache.create`.
@@ -56,10 +57,11 @@ def capture_into(
         plan = plan_capture(model, prompts, spec, **settings)
         with _open(folder, plan, dtype, extend, compression) as cache:
             plan, done = replace(plan, spec=cache.spec), cache.done
-            advance(sum(prompt.id in done for prompt in prompts))
-            for activations in plan.run(done):
-                cache.append(activations)
-                advance(sum(id not in done for id in activations.ids))
+            with (reporter or Silent()).stage(stage, len(prompts)) as advance:
+                advance(sum(prompt.id in done for prompt in prompts))
+                for activations in plan.run(done):
+                    cache.append(activations)
+                    advance(sum(id not in done for id in activations.ids))
     return cache
 
 

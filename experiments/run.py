@@ -196,14 +196,14 @@ class _Stages:
 
     def _capture_task(self) -> None:
         prompts = [item.prompt() for items in self.items.values() for item in items]
-        with self.reporter.stage("task activations", len(prompts)) as advance:
-            capture_into(
-                self.folder.task_cache,
-                self.model,
-                prompts,
-                self.config.task_spec(),
-                advance=advance,
-            )
+        capture_into(
+            self.folder.task_cache,
+            self.model,
+            prompts,
+            self.config.task_spec(),
+            reporter=self.reporter,
+            stage="task activations",
+        )
 
     def _ask(self) -> None:
         asked = {task.name: self._elicitations(task) for task in self.tasks}
@@ -213,15 +213,15 @@ class _Stages:
             for item in self.items[task.name]
             for elicitation in asked[task.name]
         ]
-        with self.reporter.stage("self-predictions", len(prompts)) as advance:
-            cache = capture_into(
-                self.folder.report_cache,
-                self.model,
-                prompts,
-                self.config.report_spec(),
-                advance=advance,
-                options=option_spellings([e for es in asked.values() for e in es]),
-            )
+        cache = capture_into(
+            self.folder.report_cache,
+            self.model,
+            prompts,
+            self.config.report_spec(),
+            reporter=self.reporter,
+            stage="self-predictions",
+            options=option_spellings([e for es in asked.values() for e in es]),
+        )
         rows: list[SelfPrediction] = []
         for name, elicitations in asked.items():
             items = self.items[name]

@@ -213,7 +213,7 @@ def _from_pretrained(
         if device != "auto":
             try:
                 module.to(device)
-            except RuntimeError as error:
+            except (RuntimeError, AssertionError) as error:  # a build without CUDA asserts
                 reason = str(error).partition("\n")[0]
                 raise ValueError(f"device: {device!r} cannot hold the model: {reason}") from error
     return tokenizer, module

@@ -54,8 +54,9 @@ def capture(
         Literal["bfloat16", "float32", "float16"], typer.Option(help="What the cache stores.")
     ] = "bfloat16",
     attention: Annotated[
-        Literal["sdpa", "eager"], typer.Option(help="The attention implementation.")
-    ] = "sdpa",
+        Literal["sdpa", "eager"] | None,
+        typer.Option(help="The attention implementation. Default: sdpa where the model has it."),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, cuda:1 ..., or auto for all GPUs.")
     ] = None,
@@ -90,40 +91,42 @@ def capture(
     the ids and groups in `prompts.csv`, beside which labels can be put.
     """
     from experiments.captures import capture_into, write_groups
-    from experiments.config import parse_layers
     from experiments.progress import reporter_for_stderr
     from experiments.prompt_files import read_prompts
     from hooks import CaptureSpec, load_model
 
-    parsed = parse_layers(layers)
-    spec = CaptureSpec(
-        sites=_names(sites),
-        layers="all" if isinstance(parsed, str) else tuple(parsed),
-        positions=_names(positions),
-    )
+    spec = CaptureSpec(sites=_names(sites), layers=_layers(layers), positions=_names(positions))
     rows = read_prompts(prompts)
-    loaded = load_model(model, dtype=dtype, device=device, attn_implementation=attention)
-    with reporter_for_stderr().stage("capture", len(rows)) as advance:
-        cache = capture_into(
-            out,
-            loaded,
-            [row.prompt for row in rows],
-            spec,
-            advance=advance,
-            dtype=storage,
-            extend=extend,
-            compression=compression,
-            batch_tokens=batch_tokens,
-            share_prefixes=share_prefixes,
-            backend=backend,
-            truncate=truncate,
-        )
+    cache = capture_into(
+        out,
+        load_model(model, dtype=dtype, device=device, attn_implementation=attention),
+        [row.prompt for row in rows],
+        spec,
+        reporter=reporter_for_stderr(),
+        dtype=storage,
+        extend=extend,
+        compression=compression,
+        batch_tokens=batch_tokens,
+        share_prefixes=share_prefixes,
+        backend=backend,
+        truncate=truncate,
+    )
     write_groups(out, rows)
     _report(cache, as_json)
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
+
+
+def _layers(text: str) -> tuple[int, ...] | Literal["all"]:
+    from experiments.config import parse_layers
+
+    try:
+        layers = parse_layers(text)
+    except ValueError as error:
+        raise ValueError(f"layers: {error}") from None
+    return "all" if isinstance(layers, str) else tuple(layers)
 
 
 def _report(cache: Any, as_json: bool) -> None:
@@ -141,4 +144,5 @@ def _report(cache: Any, as_json: bool) -> None:
         return
     print(f"{len(cache)} prompts x {len(cache.cells())} cells in {cache.path}")
     if truncated:
-        print(f"truncated: {len(truncated)} prompts, {', '.join(truncated[:5])} ...")
+        more = ", ..." if len(truncated) > 5 else ""
+        print(f"truncated, {len(truncated)}: {', '.join(truncated[:5])}{more}")

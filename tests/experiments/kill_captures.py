@@ -38,9 +38,7 @@ def capture_in_small_shards(model: Model, folder: Path) -> None:
             plan=plan.batches,
             shard_rows=6,
         ).close()
-    capture_into(
-        folder, model, PROMPTS, SPEC, advance=lambda steps: None, batch_tokens=BATCH_TOKENS
-    )
+    capture_into(folder, model, PROMPTS, SPEC, batch_tokens=BATCH_TOKENS)
 
 
 def kill_often(work: Callable[[], None], folder: Path, n_kills: int) -> int:

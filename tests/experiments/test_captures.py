@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,13 @@ import torch
 
 from activations_cache import ActivationsCache, NonFiniteError, verify
 from experiments.captures import capture_into
+from experiments.progress import Advance, Silent
 from hooks import CaptureSpec, Model, Prompt, plan_capture
 
 PROMPTS = [
     Prompt.chat(f"p{n:02d}", "What is the capital? " * (1 + n % 4) + "yes " * n) for n in range(20)
 ]
 SPEC = CaptureSpec(layers=(0, 2), positions=("instruction_last", "prompt_last"))
-
-
-def ignore(steps: int) -> None:
-    pass
 
 
 def columns(cache: ActivationsCache) -> dict[Any, np.ndarray]:
@@ -42,18 +40,29 @@ def assert_same_bits(a: ActivationsCache, b: ActivationsCache) -> None:
         np.testing.assert_array_equal(values.view(np.uint32), right[cell].view(np.uint32))
 
 
+class Counter(Silent):
+    """Counts the steps of stages."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        yield self.steps.append
+
+
 def test_items_are_counted_and_a_finished_capture_runs_nothing(
     tiny_model_of: Callable[..., Model], tmp_path: Path
 ) -> None:
-    model, steps = tiny_model_of("llama"), []
-    for _ in range(2):
-        cache = capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=steps.append)
-        assert sum(steps) == len(PROMPTS)
-        assert sorted(cache.ids) == [prompt.id for prompt in PROMPTS]
-        with model.architecture.blocks[0].module.register_forward_pre_hook(pytest.fail):
-            steps.clear()
-            capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=steps.append)
-        steps.clear()
+    model = tiny_model_of("llama")
+    first, second = Counter(), Counter()
+    cache = capture_into(tmp_path / "c", model, PROMPTS, SPEC, reporter=first, batch_tokens=100)
+    assert sum(first.steps) == len(PROMPTS)
+    assert len(first.steps) > 3
+    assert sorted(cache.ids) == [prompt.id for prompt in PROMPTS]
+    with model.architecture.blocks[0].module.register_forward_pre_hook(pytest.fail):
+        capture_into(tmp_path / "c", model, PROMPTS, SPEC, reporter=second, batch_tokens=100)
+    assert second.steps == [len(PROMPTS)]
 
 
 def test_a_capture_is_picked_up_with_the_threads_that_it_began_with(
@@ -70,11 +79,11 @@ def test_a_capture_is_picked_up_with_the_threads_that_it_began_with(
 
     block = model.architecture.blocks[0].module
     with block.register_forward_pre_hook(see), pytest.raises(KeyboardInterrupt):
-        capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=ignore, batch_tokens=60)
+        capture_into(tmp_path / "c", model, PROMPTS, SPEC, batch_tokens=60)
     try:
         torch.set_num_threads(before + 1)
         with block.register_forward_pre_hook(see):
-            capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=ignore, batch_tokens=60)
+            capture_into(tmp_path / "c", model, PROMPTS, SPEC, batch_tokens=60)
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
@@ -88,13 +97,11 @@ def test_layers_and_positions_are_added_on_request_alone(
     model = tiny_model_of("llama")
     wide = CaptureSpec(layers=(0, 1, 2), positions=("instruction_last", "prompt_last"))
     narrow = CaptureSpec(layers=(1,), positions=("prompt_last",))
-    capture_into(tmp_path / "grown", model, PROMPTS, narrow, advance=ignore, batch_tokens=100)
+    capture_into(tmp_path / "grown", model, PROMPTS, narrow, batch_tokens=100)
     with pytest.raises(ValueError, match=r"spec: cache .*layers only here: 0, 2; .*extend"):
-        capture_into(tmp_path / "grown", model, PROMPTS, wide, advance=ignore, batch_tokens=100)
-    grown = capture_into(
-        tmp_path / "grown", model, PROMPTS, wide, advance=ignore, batch_tokens=100, extend=True
-    )
-    whole = capture_into(tmp_path / "whole", model, PROMPTS, wide, advance=ignore, batch_tokens=100)
+        capture_into(tmp_path / "grown", model, PROMPTS, wide, batch_tokens=100)
+    grown = capture_into(tmp_path / "grown", model, PROMPTS, wide, batch_tokens=100, extend=True)
+    whole = capture_into(tmp_path / "whole", model, PROMPTS, wide, batch_tokens=100)
     assert_same_bits(grown, whole)
 
 
@@ -118,7 +125,7 @@ def test_a_changed_model_template_prompt_or_spec_is_refused_by_name(
     field: str,
 ) -> None:
     model = tiny_model_of("llama")
-    capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=ignore)
+    capture_into(tmp_path / "c", model, PROMPTS, SPEC)
     before = {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()}
     prompts, spec, settings = PROMPTS, SPEC, {}
     if change == "weights":
@@ -137,7 +144,7 @@ def test_a_changed_model_template_prompt_or_spec_is_refused_by_name(
     else:
         spec = CaptureSpec(layers=(0, 2), positions=("prompt_last",))
     with pytest.raises(ValueError, match=field) as refusal:
-        capture_into(tmp_path / "c", model, prompts, spec, advance=ignore, **settings)
+        capture_into(tmp_path / "c", model, prompts, spec, **settings)
     assert "\n" not in str(refusal.value)
     assert {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
 
@@ -181,11 +188,11 @@ def test_a_nan_from_a_model_is_named_and_what_came_before_is_kept(
         model.architecture.blocks[2].module.register_forward_hook(spoil),
         pytest.raises(NonFiniteError, match=rf"item '{bad}', site resid_post, layer 2, position"),
     ):
-        capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=ignore, batch_tokens=60)
+        capture_into(tmp_path / "c", model, PROMPTS, SPEC, batch_tokens=60)
     kept = ActivationsCache.open(tmp_path / "c")
     assert set(kept.ids) == {id for batch in plan.batches[:-1] for id in batch}
-    mended = capture_into(tmp_path / "c", model, PROMPTS, SPEC, advance=ignore, batch_tokens=60)
-    whole = capture_into(tmp_path / "w", model, PROMPTS, SPEC, advance=ignore, batch_tokens=60)
+    mended = capture_into(tmp_path / "c", model, PROMPTS, SPEC, batch_tokens=60)
+    whole = capture_into(tmp_path / "w", model, PROMPTS, SPEC, batch_tokens=60)
     assert_same_bits(mended, whole)
 
 

@@ -200,7 +200,18 @@ def test_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert "smollm2-135m" in {row["name"] for row in json.loads(capsys.readouterr().out)}
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["run", "--help"], ["report", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--help"],
+        *(
+            [*command.split(), "--help"]
+            for command in ("run", "report", "capture", "doctor", "bench capture", "bench cache")
+        ),
+        *(["cache", command, "--help"] for command in ("info", "verify", "repair")),
+    ],
+)
 def test_help(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
