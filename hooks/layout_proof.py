@@ -36,7 +36,7 @@ def prove_layouts(module: Any, found: Architecture) -> Architecture:
     """Prove that padding changes nothing, and whether prompts may share prefixes.
 
     Raises:
-        ValueError: a prompt's states depend on the padding beside it.
+        ValueError: a prompt's states depend on the padding beside it, or are not finite.
     """
     n_tokens = _n_layout_tokens(module, found)
     prefix = tuple(random_tokens(module, _N_SHARED))
@@ -44,11 +44,17 @@ def prove_layouts(module: Any, found: Architecture) -> Architecture:
         Rendered(str(seed), (*prefix, *random_tokens(module, n_tokens - _N_SHARED, seed)), {})
         for seed in (1, 2)
     ]
-    alone = [_states(module, found, padded_batch([prompt], 0))[0] for prompt in prompts]
+    alone = [_states(module, found, padded_batch([prompt], prefix[0]))[0] for prompt in prompts]
+    if not all(bool(states.isfinite().all()) for states in alone):
+        dtype = str(module.dtype).removeprefix("torch.")
+        raise ValueError(
+            f"dtype: {dtype} cannot hold the states of {type(module).__name__}: they are not "
+            "finite; choose bfloat16 or float32"
+        )
     short = Rendered("short", prefix, {})
     sides: tuple[Literal["left", "right"], ...] = ("left", "right")
     for side in sides:
-        padded = _states(module, found, padded_batch([prompts[0], short], 0, side))[1]
+        padded = _states(module, found, padded_batch([prompts[0], short], prefix[0], side))[1]
         difference = _largest_difference(padded, alone[0][:_N_SHARED])
         if not difference <= _layout_tolerance(module):
             raise ValueError(
@@ -59,7 +65,7 @@ def prove_layouts(module: Any, found: Architecture) -> Architecture:
     if not found.takes_position_ids:
         return replace(found, sharing_problem="it takes no position ids")
     try:
-        together = _states(module, found, shared_batch([prompts], 0))
+        together = _states(module, found, shared_batch([prompts], prefix[0]))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = f"it refuses a mask of its own shape: {str(error).partition(chr(10))[0]}"
         return replace(found, sharing_problem=reason)

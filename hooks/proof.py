@@ -44,7 +44,7 @@ def prove_architecture(module: nn.Module) -> Architecture:
 
     Raises:
         ValueError: there are no decoder blocks, they do not pass on `[row, slot, d_model]`, or
-            padding changes a prompt's states.
+            a prompt's states are not finite or change with padding.
     """
     config = text_config(module)
     path, blocks = find_blocks(module, int(config.num_hidden_layers))

@@ -106,3 +106,16 @@ def test_blocks_and_norm_are_found_by_shape_under_any_name() -> None:
     )
     with pytest.raises(ValueError, match=message):
         find_blocks(strange, 4)
+
+
+def test_a_dtype_that_cannot_hold_the_states_is_refused(
+    tiny_model_of: Callable[..., Model], module_of: Callable[..., Any]
+) -> None:
+    module = module_of(tiny_model_of("llama").module.config)
+    with torch.no_grad():
+        module.get_input_embeddings().weight.mul_(1e6)
+    prove_architecture(module)
+    with pytest.raises(
+        ValueError, match="dtype: float16 cannot hold the states of LlamaForCausalLM"
+    ):
+        prove_architecture(module.half())
