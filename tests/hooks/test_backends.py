@@ -476,3 +476,10 @@ def assert_alike(name: str, model: Model) -> None:
         found = get_backend(name).read(model, batch, spec, logits=True)
         assert_equal(replace(found, slot_logits=None), replace(wanted, slot_logits=None))
         torch.testing.assert_close(found.slot_logits, wanted.slot_logits, rtol=1e-4, atol=1e-3)
+
+
+def test_the_documentation_names_what_is_refused() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
+    table = text.partition("these are refused:")[2].partition("\n\nNeither")[0]
+    for _, architecture in REFUSED:
+        assert f"`{architecture}`" in table
