@@ -78,8 +78,19 @@ class WriterLock:
     def acquire(self) -> None:
         """Take the lock, from a dead owner if need be.
 
-        Raises CacheLockedError naming a living owner and since when it holds the lock.
+        Raises CacheLockedError naming a living owner and since when it holds the lock, OSError
+        where the folder cannot be written.
         """
+        try:
+            self._acquire()
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"cannot write to {self.path.parent}: {error.strerror}; make it writable and run "
+                "again",
+            ) from error
+
+    def _acquire(self) -> None:
         with _exclusive(self.path) as descriptor:
             owner = _read_owner(descriptor)
             if owner is not None and owner.may_be_alive():

@@ -31,7 +31,7 @@ from activations_cache.encoding import FORMATS, StorageDType
 SiteRows = Shaped[np.ndarray, "layer position item d_model"]
 
 _ALIGNMENT = 4096
-"""The numbers of a site begin at a multiple of it, so that a program may map them into memory."""
+"""The numbers of a site, if so many bytes, begin at a multiple of it: a program may map them into memory."""
 
 
 def write_shard(

@@ -54,9 +54,10 @@ def verify(folder: Folder, as_json: JsonFlag = False) -> None:
             + ("; being written" if report.being_written else "")
         )
     if report.problems:
+        n = len(report.problems)
         raise RuntimeError(
-            f"{len(report.problems)} problems in {folder}; `selfprobe cache repair {folder}` sets damaged shards "
-            "aside, then the same capture again brings back what is missing"
+            f"{n} {'problem' if n == 1 else 'problems'} in {folder}; `selfprobe cache repair {folder}` "
+            "sets damaged shards aside, then the same capture again brings back what is missing"
         )
 
 

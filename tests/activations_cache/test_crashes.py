@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import resource
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from activations_cache import ActivationsCache, CacheLockedError, journal
+from activations_cache import ActivationsCache, CacheLockedError, journal, repair, verify
 from activations_cache.journal import ShardRecord
 from activations_cache.lock import Owner
 from activations_cache.names import LOCK_NAME
@@ -185,3 +187,92 @@ def test_a_stale_lock_is_taken_over(tmp_path: Path, owner: str) -> None:
 def test_the_lock_of_another_machine_stands(tmp_path: Path) -> None:
     assert Owner(4194999, "elsewhere", None, 0.0).may_be_alive()
     assert Owner.current().may_be_alive()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system is not permitted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full_loses_nothing_and_the_capture_goes_on_elsewhere(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    batches = [tuple(f"{b}-{row}" for row in range(16)) for b in range(40)]
+    cache = ActivationsCache.create(
+        small_disk / "cache", fingerprint=FINGERPRINT, spec=SPEC, plan=batches, shard_rows=16
+    )
+
+    def append_all() -> None:
+        for ids in batches:
+            cache.append(make_batch(ids, d_model=64))
+
+    with pytest.raises(OSError, match=r"cannot write to .*: No space left on device; \d+ comm"):
+        append_all()
+    with pytest.raises(OSError, match="No space left on device"):
+        cache.close()
+    n_buffered = len(cache)
+    del cache
+    full = ActivationsCache.open(small_disk / "cache", plan=batches)
+    n_committed = len(full)
+    assert 16 <= n_committed < n_buffered
+    assert [problem.kind for problem in verify(full.path).problems] == ["incomplete"]
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    with full:
+        for ids in batches:
+            if full.missing(ids):
+                full.append(make_batch(ids, d_model=64))
+    assert verify(full.path).problems == ()
+    assert full.ids == tuple(item for ids in batches for item in ids)
+    whole = make_batch(full.ids, d_model=64).sites["embed"][:, 0, 1]
+    np.testing.assert_array_equal(
+        full.read("embed", position="prompt_last"), whole.bfloat16().float().numpy()
+    )
+
+
+def test_a_read_only_folder_can_be_read_and_is_refused_by_name(small_disk: Path) -> None:
+    with ActivationsCache.create(small_disk / "cache", fingerprint={}, spec=SPEC) as cache:
+        cache.append(make_batch(["a"]))
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    cache = ActivationsCache.open(small_disk / "cache")
+    assert cache.read("embed", position="prompt_last").shape == (1, 8)
+    assert verify(cache.path).problems == ()
+    for work in (
+        lambda: cache.append(make_batch(["b"])),
+        lambda: cache.extend(SPEC),
+        lambda: repair(cache.path),
+    ):
+        with pytest.raises(OSError, match=r"cannot write to .*cache: Read-only file system; "):
+            work()
+    with pytest.raises(ValueError, match=r"path: cannot write to .*: Read-only file system"):
+        ActivationsCache.create(small_disk / "other", fingerprint={}, spec=SPEC)
+
+
+def write_past_a_limit(folder: Path) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    cache = ActivationsCache.create(folder, fingerprint=FINGERPRINT, spec=SPEC)
+    for ids in PLAN[:2]:
+        cache.append(make_batch(ids))
+    cache.flush()
+    cache.append(make_batch([f"many-{row}" for row in range(400)]))
+    with pytest.raises(OSError, match=r"cannot write to .*: File too large; 8 committed items"):
+        cache.flush()
+
+
+def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path) -> None:
+    writer = start(write_past_a_limit, tmp_path / "cache")
+    writer.join()
+    assert writer.exitcode == 0
+    cache = ActivationsCache.open(tmp_path / "cache", fingerprint=FINGERPRINT)
+    assert cache.ids == PLAN[0] + PLAN[1]
+    assert cache.read("embed", position="prompt_last").shape == (8, 8)

@@ -98,7 +98,9 @@ def test_a_cache_extended_step_by_step_holds_every_cell_once(
                 for ids in PLAN:
                     if cache.missing(ids):
                         cache.append(batch_of(ids, cache.spec))
-        opened = ActivationsCache.open(cache.path, spec=union(chain))
+        opened = ActivationsCache.open(cache.path, spec=cache.spec)
+        for spec in chain:
+            assert set(cells_of(spec)) <= set(opened.cells())
         assert opened.done == {item for batch in PLAN for item in batch}
         assert opened.cells() == cells_of(opened.spec)
         check_cells(opened)
