@@ -365,7 +365,7 @@ def test_interventions_and_hooks_are_refused_while_they_are_active(name: str) ->
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-@pytest.mark.parametrize("architecture", ["gpt2", "llama"])  # fused queries, keys, values; separate
+@pytest.mark.parametrize("architecture", ["gpt2", "gpt_neox"])  # bridged by views; by copies
 def test_changed_weights_and_modules_are_seen(name: str, architecture: str) -> None:
     model = build(architecture)
     batch, spec = batches(model)[0], spec_of(model)
