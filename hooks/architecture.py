@@ -80,7 +80,10 @@ class Architecture:
         unavailable: sites that cannot be read, each with the reason.
         readout_problem: why the readout does not equal the model's logits, or "".
         sharing_problem: why prompts cannot share a prefix exactly, or "".
-        window: the longest prompt that every layer attends to in full, or None for any.
+        window: the longest prompt that every layer attends to in full, or None for any; `rope_switch`
+            where that is shorter.
+        rope_switch: the longest sequence that is read with the rotary frequencies of short ones
+            (LongRoPE: the longest in a batch decides for all of it), or None.
         takes_position_ids: whether the backbone takes `position_ids`.
     """
 
@@ -92,6 +95,7 @@ class Architecture:
     readout_problem: str = ""
     sharing_problem: str = ""
     window: int | None = None
+    rope_switch: int | None = None
     takes_position_ids: bool = True
 
     @property
@@ -210,9 +214,23 @@ def find_readout(module: nn.Module) -> Readout | None:
 
 
 def attention_window(config: Any) -> int | None:
-    """Return the shortest attention window of any layer in tokens, or None if all are full."""
+    """Return the shortest attention window (or `rope_switch`) in tokens, or None if there is none."""
     windows: list[int] = list(_windows(config))
+    switch = rope_switch(config)
+    if switch is not None:
+        windows.append(switch)
     return min(windows) if windows else None
+
+
+def rope_switch(config: Any) -> int | None:
+    """Return the length beyond which LongRoPE takes other frequencies, or None for other models."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    # Some families have one set of parameters a type of layer.
+    for rope in (parameters, *parameters.values()):
+        if isinstance(rope, Mapping) and rope.get("rope_type") == "longrope":
+            length = rope.get("original_max_position_embeddings")
+            return int(length or config.original_max_position_embeddings)
+    return None
 
 
 def _windows(config: Any) -> Iterator[int]:

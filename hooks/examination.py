@@ -90,7 +90,7 @@ class Examination:
         model_type: as transformers calls it.
         dtype, device, attention: what it computed in, where, and by which attention implementation.
         n_layers, d_model, max_length: its sizes; the most tokens it reads.
-        window: the longest prompt that all layers attend to in full, or None.
+        window: the longest prompt that all layers attend to in full (and read like a short one), or None.
         sites: the sites that can be read.
         unavailable: those that cannot, with the reasons.
         branches: attention and MLP.

@@ -106,8 +106,7 @@ def generate(
     )
     stops = stop_tokens(model)
     found: dict[tuple[str, int], Completion] = {}
-    for start in range(0, len(wanted), batch_size):
-        pairs = wanted[start : start + batch_size]
+    for pairs in _batches(wanted, batch_size, model.architecture.rope_switch, max_new_tokens):
         completions, states = _generate_batch(
             model, pairs, max_new_tokens, stops, temperature, seed, spec
         )
@@ -117,6 +116,26 @@ def generate(
         if on_states is not None and states is not None:
             on_states(states)
     return [found[prompt.id, sample] for prompt in rendered for sample in range(n_samples)]
+
+
+def _batches(
+    wanted: Sequence[tuple[Rendered, int]], size: int, switch: int | None, max_new_tokens: int
+) -> Iterator[Sequence[tuple[Rendered, int]]]:
+    """Divide completions, sorted by length, into batches.
+
+    LongRoPE reads a batch as it reads the longest: those that may cross its switch are alone.
+    """
+    within = beyond = len(wanted)
+    if switch is not None:
+        within = sum(len(prompt) + max_new_tokens <= switch for prompt, _ in wanted)
+        beyond = sum(len(prompt) <= switch for prompt, _ in wanted)
+    for part, step in (
+        (wanted[:within], size),
+        (wanted[within:beyond], 1),
+        (wanted[beyond:], size),
+    ):
+        for start in range(0, len(part), step):
+            yield part[start : start + step]
 
 
 def stop_tokens(model: Model) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from hooks.architecture import (
     find_final_norm,
     find_readout,
     first_tensor,
+    rope_switch,
     text_config,
 )
 from hooks.layout_proof import prove_layouts, random_tokens
@@ -56,6 +57,7 @@ def prove_architecture(module: nn.Module) -> Architecture:
         final_norm=find_final_norm(stack, int(config.hidden_size)),
         readout=find_readout(module),
         window=attention_window(config),
+        rope_switch=rope_switch(config),
         takes_position_ids="position_ids" in inspect.signature(backbone.forward).parameters,
     )
     with torch.inference_mode():

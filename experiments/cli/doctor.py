@@ -78,7 +78,9 @@ def _print(found: Examination) -> None:
 
 
 def _about(found: Examination) -> list[tuple[str, str]]:
-    window = "all tokens" if found.window is None else f"{found.window} tokens in some layers"
+    window = "none"
+    if found.window is not None:
+        window = f"{found.window} tokens; longer prompts share no prefixes"
     branches = found.branches
     parts = f"{branches.attention} and {branches.mlp}, {branches.order}"
     peak = max(range(found.n_layers), key=lambda layer: found.magnitudes[layer])
@@ -92,7 +94,7 @@ def _about(found: Examination) -> list[tuple[str, str]]:
         ("computed in", f"{found.dtype} on {found.device}, attention {found.attention}"),
         ("layers, width", f"{found.n_layers} x {found.d_model}"),
         ("reads at most", f"{found.max_length} tokens"),
-        ("attends to", window),
+        ("window", window),
         ("attention, MLP", parts if branches.attention else "not found"),
         ("sites", ", ".join(found.sites)),
         *((f"no {', '.join(sites)}", reason) for reason, sites in unavailable.items()),

@@ -320,6 +320,21 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
+# Beyond 8 tokens other rotary frequencies are taken, for all of a batch.
+LONG_ROPE: dict[str, Any] = {
+    **_GATED,
+    "max_position_embeddings": 256,
+    "original_max_position_embeddings": 8,
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 10_000.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [4.0] * 4,
+        "partial_rotary_factor": 1.0,
+        "original_max_position_embeddings": 8,
+    },
+}
+
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rwkv": (
         "RwkvConfig",
@@ -361,7 +376,7 @@ VARIANTS = [
 
 def module_of(config_name: str, sizes: dict[str, Any], attention: str = "eager") -> Any:
     """Build a tiny random module; every parameter is random, norms and biases too."""
-    config = getattr(tf, config_name)(**sizes, vocab_size=len(_tokenizer()), pad_token_id=0)
+    config = getattr(tf, config_name)(**sizes, vocab_size=len(tokenizer()), pad_token_id=0)
     config.bos_token_id = config.eos_token_id = None
     config._attn_implementation = attention
     return make_module(config)
@@ -372,11 +387,12 @@ def model_of(name: str, attention: str) -> Model:
     """Build a family's tiny model once."""
     family = FAMILIES[name]
     module = module_of(family.config, family.sizes, attention)
-    return Model.from_module(module, _tokenizer(), name=name, weights_id=name)
+    return Model.from_module(module, tokenizer(), name=name, weights_id=name)
 
 
 @cache
-def _tokenizer() -> Any:
+def tokenizer() -> Any:
+    """Train the tokenizer of all these models once."""
     return make_tokenizer(None, bos="<s>", eos="</s>")
 
 

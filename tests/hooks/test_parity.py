@@ -5,19 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hooks import Model, Prompt, generate, load_model, render
+from hooks import CaptureSpec, Model, Prompt, capture, generate, load_model, render
 from hooks.generation import stop_tokens
 from hooks.proof import prove_architecture
 from hooks.weights import EMBEDDED
 from tests.hooks.parity import (
     FAMILIES,
+    LONG_ROPE,
     REAL,
     REFUSED,
     VARIANTS,
     Family,
+    error_of,
     largest_errors,
     model_of,
     module_of,
+    tokenizer,
 )
 
 TOLERANCE = 5e-5
@@ -76,6 +79,26 @@ def test_greedy_answers_do_not_change_with_the_batch_size(name: str) -> None:
         wanted.append(token)
     assert many[6].n_tokens == len(wanted)
     assert many[6].text == model.tokenizer.decode(wanted, skip_special_tokens=True)
+
+
+def test_longrope_reads_a_prompt_as_it_would_alone_whatever_else_there_is() -> None:
+    module = module_of("Phi3Config", LONG_ROPE)
+    model = Model.from_module(module, tokenizer(), name="longrope", weights_id="longrope")
+    assert (model.architecture.window, model.architecture.rope_switch) == (8, 8)
+    prompts = [Prompt(id=str(n), text="yes" + " no" * n) for n in range(12)]
+    spec = CaptureSpec(layers=(0, 1))
+    lengths = {len(render(model, prompt)) for prompt in prompts}
+    assert min(lengths) < 8 < max(lengths)
+    for share in (True, False):
+        for acts in capture(model, prompts, spec, share_prefixes=share):
+            for row, id in enumerate(acts.ids):
+                tokens = torch.tensor([render(model, prompts[int(id)]).token_ids])
+                with torch.inference_mode():
+                    hidden = model.module(tokens, output_hidden_states=True).hidden_states
+                found = acts.sites["resid_post"][row, 0, 0]
+                assert error_of(found, hidden[1][0, -1]) <= TOLERANCE
+    together = generate(model, prompts, max_new_tokens=3, batch_size=12)
+    assert together == generate(model, prompts, max_new_tokens=3, batch_size=1)
 
 
 @pytest.fixture(scope="module")
