@@ -136,7 +136,7 @@ def plan_capture(
     """
     resolved = spec.resolve(model.n_layers)
     reader = get_backend(backend) if isinstance(backend, str) else backend
-    reader.check(model, resolved.sites)
+    reader.check(model, (*resolved.sites, *(("final_norm",) if options else ())))
     tokens = None
     if options:
         check_readout(model)
@@ -160,8 +160,7 @@ def plan_capture(
         "device": model.device.type,
         # The order of summation, and with it the last bits, depends on the number of threads.
         "threads": torch.get_num_threads() if model.device.type == "cpu" else None,
-        "torch": version("torch"),
-        "transformers": version("transformers"),
+        **{library: version(library) for library in ("torch", "transformers", *reader.libraries)},
     }
     return CapturePlan(model, resolved, fingerprint, tuple(batches), tokens, reader)
 

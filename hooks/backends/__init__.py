@@ -43,10 +43,12 @@ class Backend(Protocol):
 
     Attributes:
         name: what `get_backend` knows it by; part of a capture's fingerprint.
+        libraries: what else it runs the model by; their versions are part of the fingerprint as well.
         takes_shared: whether it is exact on rows that share prefixes (a mask `[row, 1, slot, slot]`).
     """
 
     name: str
+    libraries: tuple[str, ...]
     takes_shared: bool
 
     def check(self, model: Model, sites: tuple[str, ...]) -> None:

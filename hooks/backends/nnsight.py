@@ -34,6 +34,7 @@ class NnsightBackend:
             model was loaded by), or what else `TransformersModel.trace(remote=...)` takes.
     """
 
+    libraries: tuple[str, ...] = ("nnsight",)
     takes_shared = True
 
     def __init__(self, remote: bool | str = False) -> None:

@@ -33,6 +33,7 @@ class TorchBackend:
     """Reads states by forward hooks."""
 
     name = "torch"
+    libraries: tuple[str, ...] = ()
     takes_shared = True
 
     def check(self, model: Model, sites: tuple[str, ...]) -> None:

@@ -47,6 +47,7 @@ class TransformerLensBackend:
     """Reads states by the hook points of a TransformerBridge."""
 
     name = "transformer_lens"
+    libraries: tuple[str, ...] = ("transformer_lens",)
     takes_shared = True
 
     def __init__(self) -> None:

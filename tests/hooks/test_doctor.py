@@ -154,6 +154,7 @@ class Stub:
     """A backend that reads as the reference does, and then does as it is told."""
 
     name = "nnsight"
+    libraries: tuple[str, ...] = ()
     takes_shared = True
 
     def __init__(self, change: Callable[[dict[str, Tensor]], None], refused: str = "") -> None:

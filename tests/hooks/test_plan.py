@@ -22,6 +22,7 @@ class FakeBackend:
     """Gives every item its own number, and fails where it is told to."""
 
     name = "fake"
+    libraries = ()
     takes_shared = False
 
     def __init__(self, error: Exception | None = None) -> None:
