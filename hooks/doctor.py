@@ -34,9 +34,10 @@ _TEXTS = (
     "Zoë wrote “3 * 4 = 12” on the board.\n\n\tWas she right? Answer with one word, yes or no, and say no more.",
 )
 _SYSTEM = "You answer questions about geography."
-# Float32 differences of a layout or a backend are below 5e-6 on real models.
+# Layouts and backends differ on real models by less than 2e-5 in float32, 0.02 in float16 and 0.1 in
+# bfloat16: faults below that show in float32 alone.
 _TOLERANCE = 5e-5
-_ROUNDING_STEPS = 16
+_ROUNDING_STEPS = 32
 
 
 def examine(model: Model, backends: Sequence[str] = BACKENDS) -> Examination:
@@ -140,6 +141,8 @@ def _agreement(worst: tuple[float, str], tolerance: float) -> Finding:
     difference, where = worst
     agrees = difference <= tolerance
     note = f"largest in {where}" if agrees else f"{where} is off by {difference:.1g}"
+    if difference == 0:
+        note = "equal bit for bit"
     return Finding(agrees, difference, note, agrees)
 
 

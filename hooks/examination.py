@@ -134,6 +134,12 @@ class Examination:
     @property
     def problems(self) -> tuple[str, ...]:
         """What contradicts what was proved, each as one clause; empty where everything agrees."""
+        infinite = [layer for layer, size in enumerate(self.magnitudes) if math.isinf(size)]
+        if infinite:  # From which all else follows.
+            return (
+                f"residual stream: not finite in {self.dtype} from layer {infinite[0]} on; "
+                "choose bfloat16 or float32",
+            )
         named = {
             "pre + attn + mlp == post": self.branches.sum,
             "readout": self.readout,
@@ -142,13 +148,7 @@ class Examination:
             "BOS": self.tokenizer.bos_in_front,
             **{f"backend {found.backend}": found.states for found in self.backends},
         }
-        problems = [f"{name}: {found.note}" for name, found in named.items() if not found.agrees]
-        infinite = [layer for layer in self.overflowing if self.magnitudes[layer] == float("inf")]
-        if infinite:
-            problems.append(
-                f"residual stream: not finite in {self.dtype} from layer {infinite[0]} on"
-            )
-        return tuple(problems)
+        return tuple(f"{name}: {found.note}" for name, found in named.items() if not found.agrees)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able values, with `overflowing` and `problems`; what is not finite is None."""

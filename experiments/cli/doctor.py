@@ -146,7 +146,8 @@ def _finding(finding: Finding) -> str:
         return f"no: {finding.note}"
     if finding.difference is None:
         return f"yes; {finding.note}"
-    return f"yes; {finding.difference:.1e}, {finding.note}"
+    size = f"{finding.difference:.1e}, " if finding.difference else ""
+    return f"yes; {size}{finding.note}"
 
 
 def _ranges(layers: tuple[int, ...]) -> str:
