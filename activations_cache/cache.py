@@ -64,14 +64,12 @@ class ActivationsCache:
                 (rounded; values above 65,504 are refused).
             plan: the ids of every batch, in the order in which they run. `append` then takes these
                 batches alone, and `ids` follow the plan whatever order they came in.
-            compression: "zstd" or "lz4", both on shuffled bits, with the package hdf5plugin.
-                Reading is slower.
+            compression: "zstd" or "lz4", with the package hdf5plugin. Reading is slower.
             shard_rows: a shard is written once it has so many items, or 64 MiB; a process that is
                 killed loses that and what was being written.
 
         Raises:
-            ValueError: the folder is not empty or cannot be written, or an argument cannot be
-                stored.
+            ValueError: the folder is not empty or cannot be written, or a bad argument.
             ImportError: `compression` without hdf5plugin.
             CacheLockedError: another process is making a cache there.
         """
@@ -170,7 +168,8 @@ class ActivationsCache:
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Those of `ids` that still have to be captured, in their order: all but `done`."""
-        done = self.done
+        ids = list(ids)
+        done = set(self._holdings.held_by_all(ids))
         return [item for item in ids if item not in done]
 
     def cells(self) -> list[Cell]:
@@ -210,8 +209,7 @@ class ActivationsCache:
                 names the field. Nothing of the batch is added.
             NonFiniteError: an infinity or a NaN, or a number too large for the storage dtype,
                 naming item, site, layer and position. Nothing is added.
-            OSError: the disk is full; committed items are safe, what is not committed stays
-                buffered.
+            OSError: the disk is full; committed items are safe, the others stay buffered.
         """
         self._writer.append(activations)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import h5py
 import numpy as np
@@ -78,8 +78,8 @@ def open_columns(folder: Path, manifest: Manifest, shard: ShardRecord) -> Iterat
         with h5py.File(path, "r") as file:
             yield _Compressed(file, part)
         return
-    stored: np.dtype[Any] = FORMATS[manifest.dtype].stored
-    buffer = np.empty((len(shard.ids), manifest.d_model or 0), dtype=stored)
+    shape = (len(shard.ids), manifest.d_model or 0)
+    buffer = np.empty(shape, dtype=FORMATS[manifest.dtype].stored)
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size

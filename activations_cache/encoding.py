@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ class Format(NamedTuple):
     """A storage dtype: as torch computes it, as HDF5 holds it, and its bits as integers."""
 
     values: torch.dtype
-    stored: np.dtype[np.generic]
-    bits: np.dtype[np.signedinteger[np.typing.NBitBase]] | np.dtype[np.generic]
+    stored: np.dtype[Any]
+    bits: np.dtype[Any]
     infinity: int
     """The bits of infinity: the least of those, by size, that are not a finite number."""
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from activations_cache.holdings import Holdings
 from activations_cache.manifest import Manifest
 from activations_cache.parts import union
 from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
+
+
+def check_ids(ids: Sequence[str], holdings: Holdings) -> None:
+    """Raise ValueError for an id that comes twice in a batch, or of which nothing is lacking."""
+    repeated = [item for item, count in Counter(ids).items() if count > 1]
+    if repeated:
+        raise ValueError(f"ids: {repeated[0]!r} comes twice in one batch; ids are unique")
+    if done := holdings.held_by_all(ids):
+        raise ValueError(
+            f"ids: {done[0]!r} is in the cache already; to resume, capture the same prompts with "
+            "done=cache.done"
+        )
 
 
 def settle(

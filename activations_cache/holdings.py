@@ -58,6 +58,11 @@ class Holdings:
         return self._ids
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no part holds anything."""
+        return not self._seen
+
+    @property
     def done(self) -> frozenset[str]:
         """Ids held by every part."""
         return frozenset.intersection(*map(frozenset, self._claimed))

@@ -37,12 +37,14 @@ def merge(paths: Sequence[str | Path], into: str | Path) -> ActivationsCache:
     """
     if not paths:
         raise ValueError("paths: empty; name the workers' cache folders")
-    sources = {Path(path): Contents.load(Path(path)) for path in paths}
+    target = Path(into)
+    sources = {Path(path).resolve(): Contents.load(Path(path)) for path in paths}
     if len(sources) < len(paths):
         raise ValueError("paths: one of them is named twice; name every worker's folder once")
+    if target.resolve() in sources:
+        raise ValueError(f"into: {target} is one of the workers' folders; merge into a new folder")
     _check_alike(sources)
     _check_whole(sources)
-    target = Path(into)
     if ActivationsCache.exists(target):
         _check_alike({**sources, target: Contents.load(target)})
         writer = Writer(target, Contents.load(target))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from activations_cache import journal, manifest, plan
 from activations_cache.atomic import TEMPORARY_SUFFIX
@@ -32,3 +33,13 @@ def next_number(shards: Sequence[ShardRecord]) -> int:
     match = SHARD_FILE.fullmatch(shards[-1].file)
     assert match
     return int(match.group(2)) + 1
+
+
+def refuse_folder_in_use(folder: Path) -> None:
+    """Raise ValueError where a new cache cannot be made; what a killed `create` left is no hindrance."""
+    if (folder / manifest.FILE_NAME).exists():
+        raise ValueError(f"path: {folder} holds a cache already; use ActivationsCache.open")
+    leftovers = {LOCK_NAME, plan.FILE_NAME, journal.FILE_NAME}
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if any(name not in leftovers and not is_aside(name) for name in names):
+        raise ValueError(f"path: {folder} is not empty; choose a new folder")

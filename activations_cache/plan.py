@@ -29,6 +29,9 @@ class BatchPlan:
     @classmethod
     def of(cls, batches: Sequence[Sequence[str]]) -> BatchPlan:
         """Check and keep batches of ids; ValueError names what makes them no plan."""
+        for batch in batches:
+            if isinstance(batch, str):
+                raise ValueError(f"plan: {batch!r} is not a batch; give batches of ids")
         plan = cls(tuple(tuple(batch) for batch in batches))
         if not plan.ids or not all(plan.batches):
             raise ValueError("plan: a batch is empty; give non-empty batches of ids")

@@ -68,10 +68,12 @@ def repair(path: str | Path, *, delete: bool = False) -> Repair:
         removed = sorted(file for file in unlisted if is_aside(file))
         for file in removed:
             (folder / file).unlink()
-        held = Holdings(len(made.parts), kept, batches)
+        held, before = (
+            Holdings(len(made.parts), shards, batches) for shards in (kept, lines.shards)
+        )
     finally:
         lock.release()
-    wanted = held.ids if batches is None else batches.ids
+    wanted = before.ids if batches is None else batches.ids
     return Repair(
         path=folder,
         set_aside=() if delete else tuple(aside),

@@ -56,7 +56,10 @@ def write_shard(
         pieces, offsets = _lay_out(ids, sites, option_logprobs, dtype)
     else:
         pieces, offsets = [_compress(ids, sites, option_logprobs, dtype, compression)], None
-    digest = pool.submit(_sha256, pieces) if pool else None
+    try:
+        digest = pool.submit(_sha256, pieces) if pool else None
+    except RuntimeError:
+        digest = None  # the interpreter is ending, and starts no more work in threads
     try:
         replace_file(path, *pieces)
     finally:

@@ -7,24 +7,28 @@ written by a thread of its own while the next one is filled: encoding, checksum 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
-from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from activations_cache import journal
-from activations_cache import manifest as manifests
-from activations_cache import plan as batch_plan
 from activations_cache.atomic import replace_file
 from activations_cache.buffer import RowBuffer
 from activations_cache.contents import Contents
-from activations_cache.fitting import settle
+from activations_cache.fitting import check_ids, settle
 from activations_cache.journal import ShardRecord
 from activations_cache.lock import CacheLockedError, WriterLock
 from activations_cache.manifest import Manifest
-from activations_cache.names import LOCK_NAME, is_aside, next_number, shard_name
+from activations_cache.names import (
+    LOCK_NAME,
+    is_aside,
+    next_number,
+    refuse_folder_in_use,
+    shard_name,
+)
 from activations_cache.parts import added_parts, resolve, union
 from activations_cache.shard import write_shard
 from hooks.activations import Activations, CaptureSpec
@@ -54,16 +58,22 @@ class Writer:
         """Become the one writer; CacheLockedError if another one lives."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
+        # Runs before HDF5's own end, which was registered earlier; a finalizer may run after it.
+        atexit.register(self.abandon)
+
+    def _unlock(self) -> None:
+        atexit.unregister(self.abandon)
+        self._lock.release()
 
     def create(self) -> None:
         """Make the folder and an empty cache in it, as the one writer.
 
         Raises ValueError where the folder is not empty or cannot be written.
         """
-        self._refuse_folder_in_use()
+        refuse_folder_in_use(self.folder)
         try:
             self.lock()
-            self._refuse_folder_in_use()
+            refuse_folder_in_use(self.folder)
             manifest, plan = self.contents.manifest, self.contents.plan
             if plan is not None:
                 manifest = replace(manifest, plan=plan.save(self.folder))
@@ -71,24 +81,14 @@ class Writer:
             # The manifest last: with it the folder is a cache.
             manifest.save(self.folder)
         except OSError as error:
-            self._lock.release()
+            self._unlock()
             raise ValueError(
-                f"path: cannot write to {self.folder}: {error.strerror}; choose another folder"
+                f"path: cannot write to {self.folder}: {os.strerror(error.errno or 0)}; choose another folder"
             ) from None
         except ValueError:
-            self._lock.release()
+            self._unlock()
             raise
         self.contents.manifest = self._saved = manifest
-
-    def _refuse_folder_in_use(self) -> None:
-        if (self.folder / manifests.FILE_NAME).exists():
-            raise ValueError(
-                f"path: {self.folder} holds a cache already; use ActivationsCache.open"
-            )
-        leftovers = {LOCK_NAME, batch_plan.FILE_NAME, journal.FILE_NAME}
-        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        if any(name not in leftovers and not is_aside(name) for name in names):
-            raise ValueError(f"path: {self.folder} is not empty; choose a new folder")
 
     def begin(self) -> None:
         """Become the one writer, see what the last one committed, clear what it left unfinished."""
@@ -101,19 +101,19 @@ class Writer:
             journal.trim(self.folder)
             self._clear_unfinished()
         except (ValueError, OSError):
-            self._lock.release()
+            self._unlock()
             raise
 
     def append(self, activations: Activations) -> None:
         """Encode a batch, and write a shard once enough is buffered; see `ActivationsCache.append`."""
         self.begin()
         contents = self.contents
-        self._check_ids(activations.ids)
+        check_ids(activations.ids, contents.holdings)
         batch = contents.plan.number(activations.ids) if contents.plan else None
         parts = range(len(contents.manifest.parts))
         rows = {part: contents.holdings.lacking(part, activations.ids) for part in parts}
         wanted = [part for part in parts if rows[part] or not activations.ids]
-        manifest = settle(contents.manifest, activations, wanted, first=not contents.holdings.ids)
+        manifest = settle(contents.manifest, activations, wanted, first=contents.holdings.is_empty)
         if manifest != contents.manifest:
             self._buffers.clear()
         buffers = {part: self._buffer(manifest, part) for part in wanted}
@@ -134,7 +134,7 @@ class Writer:
         manifest = self.contents.manifest
         wanted = union([manifest.spec, resolve(spec, manifest.fingerprint)])
         parts: tuple[CaptureSpec, ...]
-        if not self.contents.holdings.ids:
+        if self.contents.holdings.is_empty:
             parts = (wanted,)
         else:
             parts = (*manifest.parts, *added_parts(manifest.spec, wanted))
@@ -155,8 +155,8 @@ class Writer:
         self._await()
         for part in sorted(self._buffers):
             if self._buffers[part].ids:
-                self._full = part, self._buffers.pop(part)
-                self._await()
+                self._write_aside(part)
+        self._await()
 
     def close(self) -> None:
         """Commit and give the lock back; after an OSError it can be called again."""
@@ -195,7 +195,7 @@ class Writer:
             self._pool.shutdown(wait=False)
             self._pool = None
         self._spare.clear()
-        self._lock.release()
+        self._unlock()
 
     def _refuse_inherited_rows(self) -> None:
         pending = self._full or any(buffer.ids for buffer in self._buffers.values())
@@ -214,24 +214,32 @@ class Writer:
         return RowBuffer(manifest.parts[part], manifest.dtype, manifest.d_model or 0, options)
 
     def _write_aside(self, part: int) -> None:
-        """Have a full buffer written, once the one before is on disk."""
+        """Have a buffer written, once the one before is on disk."""
         self._await()
+        self._full = part, self._buffers.pop(part)
+        self._start()
+
+    def _start(self) -> None:
+        """Have the full buffer written by a thread: a Ctrl-C then never comes between shard and journal."""
+        assert self._full is not None
         if self._pool is None:
             # One thread for the disk, one for the checksum.
             self._pool = ThreadPoolExecutor(2, thread_name_prefix="activations-cache")
-        self._full = part, self._buffers.pop(part)
-        self._writing = self._pool.submit(self._write, *self._full, self._pool)
+        try:
+            self._writing = self._pool.submit(self._write, *self._full, self._pool)
+        except RuntimeError:
+            # The interpreter is ending, and starts no more work in threads.
+            self._writing = None
 
     def _await(self) -> None:
         """Return when the full buffer is on disk and counted."""
         if self._full is None:
             return
         part, buffer = self._full
+        if self._writing is None:
+            self._start()
         try:
-            if self._writing is not None:
-                shard = self._writing.result()
-            else:
-                shard = self._write(part, buffer, None)
+            shard = self._writing.result() if self._writing else self._write(part, buffer, None)
         except OSError as error:
             self._writing = None
             raise OSError(
@@ -280,14 +288,3 @@ class Writer:
         for path in self.folder.iterdir():
             if path.name in next_ones or is_aside(path.name):
                 path.unlink()
-
-    def _check_ids(self, ids: tuple[str, ...]) -> None:
-        repeated = [item for item, count in Counter(ids).items() if count > 1]
-        if repeated:
-            raise ValueError(f"ids: {repeated[0]!r} comes twice in one batch; ids are unique")
-        done = self.contents.holdings.held_by_all(ids)
-        if done:
-            raise ValueError(
-                f"ids: {done[0]!r} is in the cache already; to resume, capture the same prompts "
-                "with done=cache.done"
-            )

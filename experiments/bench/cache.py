@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ import numpy as np
 import torch
 
 from activations_cache import ActivationsCache
+from experiments.bench.process_memory import peak_of_process, peak_of_this_process
 from experiments.bench.timing import median_ratio, seconds_in_turns
 from experiments.progress import Advance
 from hooks import CaptureSpec
@@ -150,9 +150,7 @@ def bench_cache(
     folder: Path | None = None,
     advance: Advance = lambda steps: None,
 ) -> CacheBench:
-    """Measure in a new folder inside `folder` (default: the system's temporary one), deleted afterwards.
-
-    `advance` is told of `N_STEPS` steps.
+    """Measure in a new folder in `folder` (default: the system's temporary one); `advance` is told of `N_STEPS` steps.
 
     Raises:
         ValueError: a size that is not positive, or more positions than have names.
@@ -288,37 +286,14 @@ def _stored(size: _Size) -> np.ndarray:
 
 def _peak_of_child(size: _Size, folder: Path) -> int:
     """Peak memory, in bytes, of a new process that writes so many items and iterates over them."""
-    command = [
-        sys.executable,
-        "-m",
-        "experiments.bench.cache",
-        str(folder),
-        json.dumps(asdict(size)),
-    ]
     try:
-        child = subprocess.run(command, check=True, capture_output=True, text=True)
-    except subprocess.CalledProcessError as error:
-        raise RuntimeError(
-            f"the process that measures memory failed: {error.stderr[-500:]}"
-        ) from None
+        return peak_of_process("experiments.bench.cache", str(folder), json.dumps(asdict(size)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return int(child.stdout)
-
-
-def _peak_of_this_process() -> int:
-    # Not getrusage: its figure outlives exec, and so holds what the parent used.
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(kilobytes.split()[1]) * 1024
-
-
-def _write_and_iterate(folder: Path, size: _Size) -> int:
-    size.write(folder)
-    seen = sum(len(batch) for batch in ActivationsCache.open(folder).iterate())
-    assert seen == size.n_items
-    return _peak_of_this_process()
 
 
 if __name__ == "__main__":
-    sys.stdout.write(str(_write_and_iterate(Path(sys.argv[1]), _Size(**json.loads(sys.argv[2])))))
+    _folder, _size = Path(sys.argv[1]), _Size(**json.loads(sys.argv[2]))
+    _size.write(_folder)
+    assert sum(len(batch) for batch in ActivationsCache.open(_folder).iterate()) == _size.n_items
+    sys.stdout.write(str(peak_of_this_process()))

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -276,3 +277,19 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path) -> None:
     cache = ActivationsCache.open(tmp_path / "cache", fingerprint=FINGERPRINT)
     assert cache.ids == PLAN[0] + PLAN[1]
     assert cache.read("embed", position="prompt_last").shape == (8, 8)
+
+
+def test_a_program_that_ends_without_closing_keeps_everything(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.activations_cache.test_crashes import *;"
+        "cache = ActivationsCache.create(sys.argv[1], fingerprint={}, spec=SPEC, shard_rows=10);"
+        "[cache.append(make_batch(ids)) for ids in PLAN[:20]]"
+    )
+    folder = tmp_path / "cache"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr == ""
+    assert ActivationsCache.open(folder).ids == tuple(i for ids in PLAN[:20] for i in ids)
+    assert not (folder / LOCK_NAME).exists()
+    assert verify(folder).problems == ()

@@ -88,6 +88,8 @@ def test_workers_without_a_plan_and_folders_named_twice_are_refused(tmp_path: Pa
     ):
         with pytest.raises(ValueError, match=message):
             merge(paths, tmp_path / "merged")
+    with pytest.raises(ValueError, match=r"into: .*a is one of the workers' folders"):
+        merge([tmp_path / "a"], tmp_path / "." / "a")
 
 
 def test_a_flipped_bit_is_not_carried_over(tmp_path: Path) -> None:

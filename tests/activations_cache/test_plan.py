@@ -78,6 +78,7 @@ def test_trap_15_a_batch_that_is_not_in_the_plan_is_refused(
         ([], "plan: a batch is empty"),
         ([("a", "b"), ("a",)], "plan: id 'a' comes 2 times"),
         ([("a", 3)], "plan: 3 is not a string"),
+        (["abc"], "plan: 'abc' is not a batch"),
     ],
 )
 def test_what_is_no_plan(tmp_path: Path, plan: object, message: str) -> None:

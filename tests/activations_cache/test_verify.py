@@ -228,3 +228,15 @@ def test_a_cache_that_is_being_written_is_not_called_broken_nor_repaired(folder:
         repair(folder)
     (folder / "shard-1-000000.h5.tmp").unlink()
     cache.close()
+
+
+def test_a_repair_without_a_plan_counts_what_it_took_away(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with ActivationsCache.create(path, fingerprint=FINGERPRINT, spec=SPEC, shard_rows=8) as cache:
+        for batch in PLAN:
+            cache.append(make_batch(batch))
+    truncate(path / SECOND)
+    assert repair(path).n_items == 8
+    cache = ActivationsCache.open(path)
+    assert cache.missing(IDS) == list(PLAN[2] + PLAN[3])
+    assert verify(path).problems == ()
