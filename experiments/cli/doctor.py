@@ -13,6 +13,8 @@ from experiments.cli.app import JsonFlag, app
 if TYPE_CHECKING:
     from hooks.examination import Examination, Finding
 
+_ANY = 2**31 - 1
+
 
 @app.command(
     epilog="Examples:\n\n"
@@ -93,7 +95,10 @@ def _about(found: Examination) -> list[tuple[str, str]]:
     return [
         ("computed in", f"{found.dtype} on {found.device}, attention {found.attention}"),
         ("layers, width", f"{found.n_layers} x {found.d_model}"),
-        ("reads at most", f"{found.max_length} tokens"),
+        (
+            "reads at most",
+            f"{found.max_length:,} tokens" if found.max_length < _ANY else "any length",
+        ),
         ("window", window),
         ("attention, MLP", parts if branches.attention else "not found"),
         ("sites", ", ".join(found.sites)),
@@ -106,9 +111,10 @@ def _about(found: Examination) -> list[tuple[str, str]]:
 
 
 def _measured(found: Examination) -> list[tuple[str, str]]:
+    sums = [("pre + attn + mlp == post", _finding(found.branches.sum))]
     return [
         ("measured on", f"{found.n_prompts} ragged prompts, {found.n_tokens} tokens"),
-        ("pre + attn + mlp == post", _finding(found.branches.sum)),
+        *(sums if found.branches.attention else []),
         ("readout == logits", _finding(found.readout)),
         ("shared prefixes", _finding(found.sharing)),
         *((f"padding on the {side}", _finding(item)) for side, item in found.padding.items()),
