@@ -15,8 +15,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,17 +25,15 @@ import numpy as np
 import torch
 
 from activations_cache import ActivationsCache
+from experiments.bench.made_up_activations import BATCH_ITEMS, POSITIONS, MadeUpActivations
 from experiments.bench.process_memory import peak_of_process, peak_of_this_process
 from experiments.bench.timing import median_ratio, seconds_in_turns
 from experiments.progress import Advance
-from hooks import CaptureSpec
-from hooks.activations import Activations
 
-WRITE_ROUNDS = 3
+WRITE_ROUNDS = 5
 READ_ROUNDS = 9
 TORCH_ROUNDS = 3
-BATCH_ITEMS = 32
-POSITIONS = ("instruction_last", "prompt_last", "mean_instruction", "quote_last")
+SLICE_ITEMS = 2048
 
 
 @dataclass(frozen=True)
@@ -98,49 +97,6 @@ class CacheBench:
         ]
 
 
-@dataclass(frozen=True)
-class _Size:
-    n_items: int
-    n_layers: int
-    n_positions: int
-    d_model: int
-
-    @property
-    def n_bytes(self) -> int:
-        return 2 * self.n_items * self.n_layers * self.n_positions * self.d_model
-
-    @property
-    def spec(self) -> CaptureSpec:
-        return CaptureSpec(
-            ("resid_post",), tuple(range(self.n_layers)), POSITIONS[: self.n_positions]
-        )
-
-    def batches(self) -> Iterator[Activations]:
-        """All items; the numbers of a batch come again, for drawing them would take longer than all else."""
-        states = torch.randn(
-            BATCH_ITEMS,
-            self.n_layers,
-            self.n_positions,
-            self.d_model,
-            generator=torch.Generator().manual_seed(0),
-        )
-        spec = self.spec
-        assert not isinstance(spec.layers, str)
-        for start in range(0, self.n_items, BATCH_ITEMS):
-            ids = tuple(
-                f"item-{i:06d}" for i in range(start, min(start + BATCH_ITEMS, self.n_items))
-            )
-            yield Activations(ids, {"resid_post": states[: len(ids)]}, spec.layers, spec.positions)
-
-    def write(self, folder: Path) -> None:
-        """A cache of them."""
-        with ActivationsCache.create(
-            folder, fingerprint={"name": "bench"}, spec=self.spec
-        ) as cache:
-            for batch in self.batches():
-                cache.append(batch)
-
-
 def bench_cache(
     n_items: int = 20_000,
     n_layers: int = 32,
@@ -166,7 +122,7 @@ def bench_cache(
             raise ValueError(
                 f"{name}: {value} is not {'at least 1' if value < 1 else f'at most {most}'}"
             )
-    size = _Size(n_items, n_layers, n_positions, d_model)
+    size = MadeUpActivations(n_items, n_layers, n_positions, d_model)
     with tempfile.TemporaryDirectory(prefix="bench-cache-", dir=folder) as name:
         work = Path(name)
         free, needed = shutil.disk_usage(work).free, 3 * size.n_bytes + 2**28
@@ -177,7 +133,11 @@ def bench_cache(
             )
         peaks = []
         for n in (max(n_items // 4, 1), n_items):
-            peaks.append(_peak_of_child(_Size(n, n_layers, n_positions, d_model), work / "memory"))
+            peaks.append(
+                _peak_of_child(
+                    MadeUpActivations(n, n_layers, n_positions, d_model), work / "memory"
+                )
+            )
             advance(1)
         writing = _time_writing(size, work, advance)
         reading, loading = _time_reading(size, work, advance)
@@ -198,32 +158,49 @@ def bench_cache(
     )
 
 
-N_STEPS = 2 + WRITE_ROUNDS + 1 + READ_ROUNDS + TORCH_ROUNDS
+N_STEPS = 2 + WRITE_ROUNDS + 2 + READ_ROUNDS + TORCH_ROUNDS
 
 
-def _time_writing(size: _Size, work: Path, advance: Advance) -> list[dict[str, float]]:
-    """Times of every round; the last cache stays."""
+def _time_writing(size: MadeUpActivations, work: Path, advance: Advance) -> list[dict[str, float]]:
+    """Times of every round; the last cache stays.
+
+    Both write a slice in turn, and fsync it: a disk may take the first gigabytes fast and the next slowly.
+    """
     numbers = _stored(size)
+    batches = list(size.batches())
+    starts = range(0, size.n_items, SLICE_ITEMS)
 
-    def save() -> None:
-        with (work / "numbers.npy").open("wb") as file:
-            np.save(file, numbers)
+    def save(start: int) -> None:
+        with (work / f"numbers-{start}.npy").open("wb") as file:
+            np.save(file, numbers[start : start + SLICE_ITEMS])
             file.flush()
             os.fsync(file.fileno())
 
+    def append(cache: ActivationsCache, start: int) -> None:
+        for batch in batches[start // BATCH_ITEMS : (start + SLICE_ITEMS) // BATCH_ITEMS]:
+            cache.append(batch)
+        cache.flush()
+
     rounds = []
-    for _ in range(WRITE_ROUNDS):
+    for _ in range(1 + WRITE_ROUNDS):
         shutil.rmtree(work / "cache", ignore_errors=True)
-        rounds += seconds_in_turns(
-            [{"write numpy.save": [save], "write cache": [lambda: size.write(work / "cache")]}]
-        )
-        (work / "numbers.npy").unlink()
+        with size.create(work / "cache") as cache:
+            rounds += seconds_in_turns(
+                [
+                    {
+                        "write numpy.save": [partial(save, start) for start in starts],
+                        "write cache": [partial(append, cache, start) for start in starts],
+                    }
+                ]
+            )
+        for path in work.glob("numbers-*.npy"):
+            path.unlink()
         advance(1)
-    return rounds
+    return rounds[1:]  # the first one warms up
 
 
 def _time_reading(
-    size: _Size, work: Path, advance: Advance
+    size: MadeUpActivations, work: Path, advance: Advance
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
     """Times of a column from the cache and from a file alone; and from the cache and `torch.save`d batches."""
     cache = ActivationsCache.open(work / "cache")
@@ -272,7 +249,7 @@ def _time_reading(
     return reading, loading
 
 
-def _stored(size: _Size) -> np.ndarray:
+def _stored(size: MadeUpActivations) -> np.ndarray:
     """The bfloat16 bits of all items `[item, layer, position, d_model]`."""
     shape = (size.n_items, size.n_layers, size.n_positions, size.d_model)
     numbers = np.empty(shape, dtype=np.int16)
@@ -284,7 +261,7 @@ def _stored(size: _Size) -> np.ndarray:
     return numbers
 
 
-def _peak_of_child(size: _Size, folder: Path) -> int:
+def _peak_of_child(size: MadeUpActivations, folder: Path) -> int:
     """Peak memory, in bytes, of a new process that writes so many items and iterates over them."""
     try:
         return peak_of_process("experiments.bench.cache", str(folder), json.dumps(asdict(size)))
@@ -293,7 +270,7 @@ def _peak_of_child(size: _Size, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    _folder, _size = Path(sys.argv[1]), _Size(**json.loads(sys.argv[2]))
+    _folder, _size = Path(sys.argv[1]), MadeUpActivations(**json.loads(sys.argv[2]))
     _size.write(_folder)
     assert sum(len(batch) for batch in ActivationsCache.open(_folder).iterate()) == _size.n_items
     sys.stdout.write(str(peak_of_this_process()))
