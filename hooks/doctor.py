@@ -120,15 +120,15 @@ def _prompts(model: Model) -> list[Rendered]:
 
 def _difference(found: Tensor, wanted: Tensor) -> Tensor:
     """Return per vector the largest difference over the larger of 1 and its largest element."""
-    scale = wanted.float().abs().amax(-1).clamp_min(1.0)
-    return (found.float() - wanted.float()).abs().amax(-1) / scale
+    found, wanted = found.float().cpu(), wanted.float().cpu()
+    return (found - wanted).abs().amax(-1) / wanted.abs().amax(-1).clamp_min(1.0)
 
 
 def _largest(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[float, str]:
     """Return the largest difference over sites of `[item, layer, position, d_model]`, and where."""
     worst = (-1.0, "")
     for site, states in found.items():
-        by_layer = _difference(states, wanted[site].to(states.device)).amax(dim=(0, 2))
+        by_layer = _difference(states, wanted[site]).amax(dim=(0, 2))
         # Not finite is worse than any number.
         layer = int(by_layer.nan_to_num(nan=float("inf")).argmax())
         difference = float(by_layer[layer].nan_to_num(nan=float("inf")))

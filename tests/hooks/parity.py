@@ -279,6 +279,14 @@ FAMILIES: dict[str, Family] = {
         mid="final_layer_norm",
         sdpa=False,
     ),
+    "ctrl": Family(
+        "CTRLConfig",
+        {**_GPT, "dff": 48, "n_positions": 256},
+        attention=("multi_head_attention.dense",),
+        mlp=("ffn.2",),
+        mid="layernorm2",
+        blocks="transformer.h",
+    ),
     "seed_oss": Family("SeedOssConfig", _HEADS),
     "apertus": Family("ApertusConfig", _GATED, mid="feedforward_layernorm"),
     "lfm2": Family(

@@ -52,7 +52,7 @@ def test_a_window_of_slots_switches_sharing_off_however_long_it_is() -> None:
     sizes["attention_types"] = [[["global", "local"], 1]]
     architecture = prove_architecture(module_of("GPTNeoConfig", sizes))
     assert architecture.window == 100
-    assert architecture.sharing_problem.startswith("its states depend on where in a row")
+    assert architecture.sharing_problem == "its windows count slots of a row, not positions"
 
 
 def test_a_missing_site_is_refused_with_its_reason(tiny_model_of: Callable[..., Model]) -> None:

@@ -55,9 +55,19 @@ def test_every_site_in_every_layout_equals_transformers(name: str, attention: st
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_exact_is_refused_with_what_was_found(name: str) -> None:
     config, sizes, message = REFUSED[name]
-    with pytest.raises(ValueError, match=message) as error:
-        prove_architecture(module_of(config, sizes))
-    assert "\n" not in str(error.value)
+    module = module_of(config, sizes)
+    for dtype in (torch.float32, torch.bfloat16):
+        with pytest.raises(ValueError, match=message) as error:
+            prove_architecture(module.to(dtype))
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_half_precision_is_proved_as_single_precision_is(name: str) -> None:
+    family = FAMILIES[name]
+    architecture = prove_architecture(module_of(family.config, family.sizes).bfloat16())
+    assert set(architecture.unavailable) == set(family.missing)
+    assert (architecture.sharing_problem == "") == family.shares
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -9,6 +9,7 @@ import torch
 
 from hooks import CaptureSpec, Prompt, available_models, capture, load_model
 from hooks.weights import EMBEDDED, EmbeddedModel, file_sha256, locate_weights
+from tests.hooks.parity import FAMILIES, module_of, tokenizer
 from tests.hooks.test_model import write_tiny_gguf
 
 NAME = "smollm2-135m"
@@ -91,3 +92,12 @@ def test_the_optional_model_is_named_with_its_terms() -> None:
     assert "Gemma terms" in available_models()["gemma3-270m"]
     assert "base model without a chat template" in available_models()["gemma3-270m"]
     assert list(available_models())[:2] == ["smollm2-135m", "gemma3-270m"]
+
+
+def test_a_family_without_sdpa_loads_with_eager_attention(tmp_path: Path) -> None:
+    for name, attention in (("gemma2", "eager"), ("llama", "sdpa")):
+        module = module_of(FAMILIES[name].config, FAMILIES[name].sizes)
+        module.save_pretrained(tmp_path / name)
+        tokenizer().save_pretrained(tmp_path / name)
+        model = load_model(str(tmp_path / name), device="cpu")
+        assert model.fingerprint["attention"] == attention
