@@ -67,10 +67,11 @@ def _print(found: Examination) -> None:
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=f"{found.model} ({found.model_type})", show_header=False)
+        table = Table(title=Text(f"{found.model} ({found.model_type})"), show_header=False)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))  # Not markup: a BOS may be spelled [BOS].
         Console().print(table)
         return
     print(f"{found.model} ({found.model_type})")
