@@ -17,6 +17,7 @@ def test_a_small_bench_reports_every_figure_and_deletes_its_files(tmp_path: Path
         "write_over_numpy_save",
         "column_over_contiguous",
         "column_over_contiguous_as_float32",
+        "column_as_float32_over_bytes",
         "column_speedup_over_torch_save",
         "peak_memory_4x",
     ):
