@@ -179,6 +179,6 @@ def check_spec(manifest: Manifest, wanted: CaptureSpec, folder: Path) -> None:
                 differences.append(f"{field} {place}: {', '.join(map(str, names))}")
     if differences:
         raise ValueError(
-            f"spec: cache {folder} holds another one ({'; '.join(differences)}); add to it with "
-            "extend(spec), then capture with spec=cache.spec"
+            f"spec: cache {folder} holds another one ({'; '.join(differences)}); extend it (on the "
+            "command line by --extend), or capture into a new folder"
         )

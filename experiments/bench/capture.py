@@ -23,10 +23,10 @@ from hooks.backends.torch import model_inputs
 from hooks.plan import render_all
 
 ROUNDS = 9
-SETS = 3
+SETS = 4
 """The prompts are dealt into so many sets; a round measures one of them, so that all rounds fit into minutes."""
 
-RIVAL_ITEMS = 32
+RIVAL_ITEMS = 24
 """Rivals are slow: in a round they, and `capture` against them, read so many of its prompts."""
 
 SPEC = CaptureSpec(positions=("instruction_last", "prompt_last"))
