@@ -21,7 +21,7 @@ from hooks import CapturePlan, CaptureSpec, Model, Prompt, plan_capture
 
 
 def capture_into(
-    folder: Path,
+    folder: str | Path,
     model: Model,
     prompts: Sequence[Prompt],
     spec: CaptureSpec,
@@ -91,7 +91,7 @@ def _open(
 
 
 @contextmanager
-def _threads_of(folder: Path) -> Iterator[None]:
+def _threads_of(folder: str | Path) -> Iterator[None]:
     """Run with the number of threads that the cache at `folder` was begun with."""
     before = torch.get_num_threads()
     if ActivationsCache.exists(folder):
