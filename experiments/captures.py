@@ -66,7 +66,7 @@ def capture_into(
 
 
 def _open(
-    folder: Path,
+    folder: str | Path,
     plan: CapturePlan,
     dtype: StorageDType,
     extend: bool,

@@ -16,7 +16,8 @@ import torch
 from activations_cache import ActivationsCache, NonFiniteError, verify
 from experiments.captures import capture_into
 from experiments.progress import Advance, Silent
-from hooks import CaptureSpec, Model, Prompt, plan_capture
+from hooks import CaptureSpec, Model, Prompt, capture, load_model, plan_capture
+from hooks.weights import EMBEDDED
 
 PROMPTS = [
     Prompt.chat(f"p{n:02d}", "What is the capital? " * (1 + n % 4) + "yes " * n) for n in range(20)
@@ -194,6 +195,35 @@ def test_a_nan_from_a_model_is_named_and_what_came_before_is_kept(
     mended = capture_into(tmp_path / "c", model, PROMPTS, SPEC, batch_tokens=60)
     whole = capture_into(tmp_path / "w", model, PROMPTS, SPEC, batch_tokens=60)
     assert_same_bits(mended, whole)
+
+
+def test_float16_cannot_hold_gemma_and_the_other_types_give_back_what_they_were_given(
+    tmp_path: Path,
+) -> None:
+    try:
+        EMBEDDED["gemma3-270m"].find()
+    except ValueError as error:
+        pytest.skip(str(error))
+    model = load_model("gemma3-270m", device="cpu")
+    # The first token is where Gemma's residuals are largest: here it is the whole of a text.
+    prompts = [Prompt(id=text, text=text) for text in ("The capital of France is", "<bos>")]
+    spec = CaptureSpec(layers=(0, 14), positions=("mean_instruction", "prompt_last"))
+    (acts,) = capture(model, prompts, spec)
+    states = acts.sites["resid_post"]
+    item = acts.ids.index("<bos>")
+    assert float(states[item, 1].abs().max()) > 65_504 > float(states[1 - item].abs().max())
+    with pytest.raises(
+        NonFiniteError,
+        match=r"item '<bos>', site resid_post, layer 14, position mean_instruction: "
+        r"-?\d{5,6}\.\d+ in dimension \d+ is too large for float16; .*bfloat16",
+    ):
+        capture_into(tmp_path / "float16", model, prompts, spec, dtype="float16")
+    for dtype, cast in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
+        cache = capture_into(tmp_path / dtype, model, prompts, spec, dtype=dtype)  # type: ignore[arg-type]
+        for index, layer in enumerate(spec.layers):
+            found = cache.read("resid_post", layer=layer, position="prompt_last", ids=acts.ids)  # type: ignore[arg-type]
+            wanted = states[:, index, 1].to(cast).float().numpy()
+            np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.slow
