@@ -133,10 +133,14 @@ class Gather:
         """Average the rows of each cell, in float32."""
         if len(rows) == len(self.counts):  # a token a cell
             return rows.float().view(*self.shape, -1)
-        device = rows.device
-        sums = torch.zeros(len(self.counts), rows.shape[-1], device=device)
-        sums.index_add_(0, self.segment.to(device), rows.float())
-        means = sums / self.counts.to(device)
+        values, counts = rows.float(), self.counts.to(rows.device)
+        if rows.device.type == "cpu":
+            sums = values.new_zeros(len(counts), values.shape[-1])
+            means = sums.index_add_(0, self.segment, values) / counts
+        else:
+            # index_add_ is faster, but on a GPU it adds in an order of its own each time.
+            lengths = counts.squeeze(1).long()
+            means = torch.segment_reduce(values, "mean", lengths=lengths, axis=0, unsafe=True)
         return rearrange(
             means, "(item position) d_model -> item position d_model", item=self.shape[0]
         )
