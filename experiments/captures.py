@@ -82,12 +82,28 @@ def _open(
             dtype=dtype,
             compression=compression,
         )
+    _check_storage(folder, dtype, compression)
     cache = ActivationsCache.open(
         folder, fingerprint=fingerprint, plan=plan.batches, spec=None if extend else plan.spec
     )
     if extend:
         cache.extend(plan.spec)
     return cache
+
+
+def _check_storage(
+    folder: str | Path, dtype: StorageDType, compression: Compression | None
+) -> None:
+    held = ActivationsCache.open(folder)
+    for name, there, asked in (
+        ("storage", held.dtype, dtype),
+        ("compression", held.compression, compression),
+    ):
+        if there != asked:
+            raise ValueError(
+                f"{name}: cache {folder} is kept in {there}, {asked} was asked for; "
+                f"ask for {there}, or capture into a new folder"
+            )
 
 
 @contextmanager
@@ -105,9 +121,26 @@ def _threads_of(folder: str | Path) -> Iterator[None]:
 
 
 def write_groups(folder: Path, rows: Sequence[PromptRow]) -> None:
-    """Write the ids and groups of a cache's prompts beside them, as `prompts.csv`."""
+    """Write the ids and groups of a cache's prompts beside them, as `prompts.csv`.
+
+    A file that is there is left alone: its user may have added labels.
+
+    Raises:
+        ValueError: the file that is there gives prompts other groups.
+    """
+    path = folder / "prompts.csv"
+    if path.exists():
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            held = {row.get("id"): row.get("group") for row in csv.DictReader(file)}
+        for row in rows:
+            if held.get(row.prompt.id) != row.group:
+                raise ValueError(
+                    f"group: {path} gives {row.prompt.id!r} the group {held.get(row.prompt.id)!r}, not "
+                    f"{row.group!r}; mend or delete that file (the activations are safe)"
+                )
+        return
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("id", "group"))
     writer.writerows((row.prompt.id, row.group) for row in rows)
-    replace_file(folder / "prompts.csv", lines.getvalue().encode())
+    replace_file(path, lines.getvalue().encode())

@@ -105,7 +105,7 @@ def check_messages(messages: Any, where: str) -> None:
     for message in messages:
         if not isinstance(message, dict) or set(message) != {"role", "content"}:
             raise ValueError(f"{where}: each of 'messages' must have exactly 'role' and 'content'")
-        if message["role"] not in {"system", "user", "assistant"}:
+        if message["role"] not in ("system", "user", "assistant"):
             raise ValueError(
                 f"{where}: role {message['role']!r} in 'messages'; allowed are system, user, assistant"
             )

@@ -13,6 +13,8 @@ from experiments.records import numbered_rows
 from hooks import Prompt
 
 FIELDS = ("messages", "prompt", "text")
+_NEEDED = ("id", "prompt", "text")
+_LONGEST_CELL = 2**27
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ def read_prompts(path: Path) -> list[PromptRow]:
         raise ValueError(f"prompts: no file {path}; give a JSON Lines or CSV file of prompts")
     rows: list[PromptRow] = []
     line_of: dict[str, int] = {}
-    for number, row in _csv_rows(path) if path.suffix == ".csv" else numbered_rows(path):
+    is_csv = path.suffix.lower() == ".csv"
+    for number, row in _csv_rows(path) if is_csv else numbered_rows(path):
         where = f"{path}, line {number}"
         found = _prompt_row(row, where)
         id = found.prompt.id
@@ -54,15 +57,21 @@ def read_prompts(path: Path) -> list[PromptRow]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    csv.field_size_limit(_LONGEST_CELL)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
+            names = reader.fieldnames or ()
+            for name in names:
+                if names.count(name) > 1:
+                    raise ValueError(f"{path}: the header names {name!r} twice; name it once")
             for row in reader:
                 if None in row or None in row.values():
                     raise ValueError(
                         f"{path}, line {reader.line_num}: has not as many fields as the header"
                     )
-                yield reader.line_num, row
+                # A cell left empty says nothing: `group` and `quote` are optional.
+                yield reader.line_num, {k: v for k, v in row.items() if v or k in _NEEDED}
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     except csv.Error as error:

@@ -83,6 +83,8 @@ class CaptureSpec:
         if isinstance(self.layers, str):
             if self.layers != "all":
                 raise ValueError(f'layers: {self.layers!r} is neither "all" nor a tuple of numbers')
+        elif isinstance(self.layers, int):
+            raise ValueError(f'layers: {self.layers!r} is neither "all" nor a tuple of numbers')
         else:
             object.__setattr__(self, "layers", tuple(self.layers))
 

@@ -247,13 +247,19 @@ class PlannedBatch:
 
 
 def plan_batches(
-    prompts: Collection[Rendered], *, batch_tokens: int, share: bool, window: int | None = None
+    prompts: Collection[Rendered],
+    *,
+    batch_tokens: int,
+    share: bool,
+    window: int | None = None,
+    rope_switch: int | None = None,
 ) -> list[PlannedBatch]:
     """Divide prompts into batches of at most `batch_tokens` slots, or of one row.
 
     The plan depends on the prompts alone, not on their order. Prompts longer than the attention
-    window, or than a shared row's mask is worth, are padded even if `share` is set, and apart from
-    those within: LongRoPE reads all of a batch as it reads the longest.
+    window (which is no longer than `rope_switch`), or than a shared row's mask is worth, are padded
+    even if `share` is set. Those longer than `rope_switch` are apart from all others: LongRoPE
+    reads all of a batch as it reads the longest.
     """
     longest = min(SHARED_PROMPT_TOKENS, window or SHARED_PROMPT_TOKENS) if share else 0
     short = sorted((p for p in prompts if len(p) <= longest), key=lambda p: (p.token_ids, p.id))
@@ -265,7 +271,7 @@ def plan_batches(
         PlannedBatch(tuple(rows), shared=True)
         for rows in _grouped(shared_rows, [shared_length(row) for row in shared_rows], batch_tokens)
     ]
-    n_within = sum(len(prompt) <= (window or len(prompt)) for prompt in long)
+    n_within = sum(len(prompt) <= (rope_switch or len(prompt)) for prompt in long)
     for padded in (long[:n_within], long[n_within:]):
         widths = [len(prompt) for prompt in padded]
         grouped = _grouped([(prompt,) for prompt in padded], widths, batch_tokens)

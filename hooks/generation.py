@@ -271,7 +271,8 @@ def _prompts_first(model: Model, batch: Batch, recorder: Recorder | None) -> Ite
             reading.prompts_read = True
             recording.close()
 
-        stack.callback(model.architecture.backbone.register_forward_hook(read).remove)
+        # Of the whole model: OPT runs its decoder without calling what it calls its base model.
+        stack.callback(model.module.register_forward_hook(read).remove)
         yield
 
 

@@ -7,10 +7,11 @@ are given, and are always undone.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Protocol
 
 import torch
@@ -145,7 +146,9 @@ def intervene(model: Model, interventions: Sequence[Intervention]) -> Iterator[N
     n_apart = sum(_treats_prompts_apart(intervention) for intervention in interventions)
     with ExitStack() as stack:
         model.n_apart += n_apart
-        stack.callback(_forget, model, n_apart)
+        active = tuple(interventions)
+        model.interventions.append(active)
+        stack.callback(_forget, model, active, n_apart)
         for intervention in interventions:
             for handle in _register(model, intervention):
                 stack.callback(handle.remove)
@@ -156,8 +159,41 @@ def _treats_prompts_apart(intervention: Intervention) -> bool:
     return intervention.positions != "all" or isinstance(intervention, Patch)
 
 
-def _forget(model: Model, n_apart: int) -> None:
+def _forget(model: Model, active: tuple[Intervention, ...], n_apart: int) -> None:
     model.n_apart -= n_apart
+    model.interventions = [others for others in model.interventions if others is not active]
+
+
+def interventions_digest(model: Model) -> str | None:
+    """Return a hash of all that is active on a model, in order; None if nothing is.
+
+    Interventions of one's own that are no dataclasses are told apart by identity.
+    """
+    active = [one for several in model.interventions for one in several]
+    if not active:
+        return None
+    digest = hashlib.sha256()
+    for intervention in active:
+        digest.update(type(intervention).__qualname__.encode())
+        if not is_dataclass(intervention):
+            digest.update(str(id(intervention)).encode())
+            continue
+        for field in fields(intervention):
+            digest.update(field.name.encode())
+            for part in _flat(getattr(intervention, field.name)):
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def _flat(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Tensor):
+        yield value.detach().float().cpu().contiguous().numpy().tobytes()
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield str(key).encode()
+            yield from _flat(value[key])
+    else:
+        yield repr(value).encode()
 
 
 def _check(model: Model, intervention: Intervention) -> None:
@@ -233,7 +269,7 @@ def _change_between(
         entered[:] = [block_input(args, kwargs)]
 
     def change_sum(added: Tensor) -> Tensor:
-        before = entered.pop().reshape(added.shape)
+        before = entered.pop().reshape(added.shape).to(added.device)
         return change(before + added) - before
 
     return [

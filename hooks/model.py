@@ -45,6 +45,7 @@ class Model:
         revision: the hub revision that was asked for.
         current: what is being read right now, for interventions at named positions.
         n_apart: how many active interventions treat the prompts of a batch apart.
+        interventions: what is active, by `with` block.
     """
 
     name: str
@@ -58,6 +59,8 @@ class Model:
     revision: str | None = None
     current: Reading | None = field(default=None, repr=False)
     n_apart: int = 0
+    interventions: list[Any] = field(default_factory=list, repr=False)
+    _versions: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @classmethod
     def from_module(
@@ -74,9 +77,10 @@ class Model:
         Without a `weights_id` the parameters are hashed.
 
         Raises:
-            ValueError: the module is no decoder-only model.
+            ValueError: the module is no decoder-only model, or a parameter has no values or no numbers.
         """
         module.eval()
+        _check_parameters(module)
         config = text_config(module)
         return cls(
             name=name,
@@ -88,6 +92,7 @@ class Model:
             max_length=_max_length(config, tokenizer),
             weights_id=weights_id or _parameters_sha256(module),
             revision=revision,
+            _versions=_parameter_versions(module),
         )
 
     @property
@@ -114,11 +119,16 @@ class Model:
 
     @property
     def fingerprint(self) -> dict[str, str | int | None]:
-        """What must be equal for two runs to have seen the same states: flat, JSON-able."""
+        """What must be equal for two runs to have seen the same states: flat, JSON-able.
+
+        Weights that were written to or replaced since the model was loaded are hashed.
+        """
         config = self.module.config
+        changed = _parameter_versions(self.module) != self._versions
         return {
             "name": self.name,
-            "weights": self.weights_id,
+            "weights": _parameters_sha256(self.module) if changed else self.weights_id,
+            "config": _config_sha256(config),
             "revision": self.revision,
             "dtype": str(self.dtype).removeprefix("torch."),
             "attention": str(getattr(config, "_attn_implementation", "")),
@@ -135,7 +145,9 @@ class Model:
         before, reading = self.current, Reading(batch)
         self.current = reading
         try:
-            yield reading
+            # A caller's autocast would change the numbers, and the fingerprint would not know.
+            with torch.autocast(self.device.type, enabled=False):
+                yield reading
         finally:
             self.current = before
 
@@ -201,15 +213,22 @@ def _from_pretrained(
     with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(weights.source, **common)
-            module = AutoModelForCausalLM.from_pretrained(
+            module, report = AutoModelForCausalLM.from_pretrained(
                 weights.source,
                 dtype=dtype,
                 attn_implementation=attn_implementation,
+                output_loading_info=True,
                 **({"device_map": "auto"} if device == "auto" else {}),
                 **common,
             )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        except Exception as error:
+            # A damaged folder fails in any way, a cut safetensors file with an error of its own.
             raise ValueError(_load_failure(name, weights, error)) from error
+        if missing := sorted(report["missing_keys"]):
+            raise ValueError(
+                f"model: {name} lacks {len(missing)} weights that its config asks for, for example "
+                f"{missing[0]}; random ones would take their place, so get it again"
+            )
         if device != "auto":
             try:
                 module.to(device)
@@ -220,15 +239,40 @@ def _from_pretrained(
 
 
 def _load_failure(name: str, weights: Weights, error: Exception) -> str:
-    reason = " ".join(str(error).split())[:200]
+    reason = " ".join((str(error) or type(error).__name__).split())[:200]
     if weights.is_hub_id:
         return f"model: the hub's {name!r} cannot be loaded: {reason}"
-    return f"model: {name} cannot be loaded: {reason}"
+    return f"model: {name} cannot be loaded: {reason}; if it was cut or changed, get it again"
 
 
 def _max_length(config: Any, tokenizer: Any) -> int:
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     return next((int(limit) for limit in limits if limit and limit < _NO_LIMIT), _NO_LIMIT)
+
+
+def _check_parameters(module: nn.Module) -> None:
+    for name, parameter in module.named_parameters():
+        if parameter.is_meta:
+            raise ValueError(
+                f"model: parameter {name} is on the meta device, without values; load the weights"
+            )
+        if not bool(torch.isfinite(parameter).all()):
+            raise ValueError(
+                f"model: parameter {name} holds NaN or infinity in {parameter.dtype}; load it in a wider "
+                "dtype, or get the weights again"
+            )
+
+
+def _parameter_versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
+    """Identify the parameters; a tensor's version counts the writes to it."""
+    return tuple((id(p), 0 if p.is_inference() else p._version) for p in module.parameters())
+
+
+def _config_sha256(config: Any) -> str:
+    """Hash what changes the computation: no paths, versions or names of types."""
+    passing = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "_commit_hash")
+    settings = {k: v for k, v in config.to_dict().items() if k not in passing}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _parameters_sha256(module: nn.Module) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -21,6 +21,7 @@ from torch import Tensor
 from hooks.activations import Activations, CaptureSpec
 from hooks.backends import Backend, get_backend
 from hooks.batching import Batch, PlannedBatch, plan_batches
+from hooks.intervention import interventions_digest
 from hooks.model import Model
 from hooks.positions import check_positions
 from hooks.prompts import Prompt, Rendered, render, truncated
@@ -39,7 +40,7 @@ class CapturePlan:
     Attributes:
         spec: the sites, layers and positions, with explicit layers.
         fingerprint: what else must be equal for two captures to give the same bits: prompts, batching, backend,
-            device, threads, versions; flat and JSON-able.
+            device, threads, versions, active interventions; flat and JSON-able.
     """
 
     model: Model = field(repr=False)
@@ -64,7 +65,8 @@ class CapturePlan:
         On a GPU a batch is copied to the host while the next one is computed already.
 
         Raises:
-            RuntimeError: the device's memory is too small for a batch; names the mend.
+            RuntimeError: the device's memory is too small for a batch, or the interventions that are active are not
+                those that the plan was made under; names the mend.
         """
         done = frozenset(done)
         ahead = _batches_ahead(self.model.device)
@@ -72,29 +74,36 @@ class CapturePlan:
         for index, planned in enumerate(self._batches):
             if done.issuperset(planned.ids):
                 continue
-            copies.append((planned.ids, to_host(self._read(self.lay_out(index)))))
+            copies.append((planned.ids, self._read(self.lay_out(index))))
             if len(copies) > ahead:
                 yield self._finished(*copies.popleft())
         while copies:
             yield self._finished(*copies.popleft())
 
-    def _read(self, batch: Batch) -> dict[tuple[str, str], Tensor]:
+    def _read(self, batch: Batch) -> Callable[[], dict[tuple[str, str], Tensor]]:
         """Run one batch; states under ("site", name), log-probabilities under ("option", name)."""
-        try:
-            states = self._backend.read(
-                self.model, batch, self.spec, logits=self._tokens is not None
+        if interventions_digest(self.model) != self.fingerprint["interventions"]:
+            raise RuntimeError(
+                "interventions: others are active than when the capture was planned; iterate over it inside the "
+                "`with intervene(...)` block that it was called in"
             )
+        try:
+            # A caller's autocast would change the numbers, and the fingerprint would not know.
+            with torch.autocast(self.model.device.type, enabled=False):
+                states = self._backend.read(
+                    self.model, batch, self.spec, logits=self._tokens is not None
+                )
             found = {("site", site): tensor for site, tensor in states.sites.items()}
             if self._tokens is not None:
                 assert states.slot_logits is not None
                 logprobs = sum_logprobs(states.slot_logits, self._tokens)
                 found |= {("option", name): tensor for name, tensor in logprobs.items()}
+            return to_host(found)
         except torch.cuda.OutOfMemoryError as error:
             raise RuntimeError(
                 f"the device has too little memory for a batch of {batch.token_ids.numel()} tokens; "
                 "give a smaller batch_tokens"
             ) from error
-        return found
 
     def _finished(self, ids: tuple[str, ...], copy: Any) -> Activations:
         assert not isinstance(self.spec.layers, str)
@@ -149,7 +158,11 @@ def plan_capture(
     check_positions(rendered, resolved.positions)
     share = share_prefixes and reader.takes_shared and may_share(model)
     batches = plan_batches(
-        rendered, batch_tokens=batch_tokens, share=share, window=model.architecture.window
+        rendered,
+        batch_tokens=batch_tokens,
+        share=share,
+        window=model.architecture.window,
+        rope_switch=model.architecture.rope_switch,
     )
     fingerprint = {
         "prompts": _prompts_sha256(rendered),
@@ -157,12 +170,18 @@ def plan_capture(
         "options": {name: list(ids) for name, ids in (tokens or {}).items()},
         "batching": f"{batch_tokens} tokens, {'shared prefixes' if share else 'padded'}",
         "backend": reader.name,
-        "device": model.device.type,
+        "device": _device_name(model.device),
         # The order of summation, and with it the last bits, depends on the number of threads.
         "threads": torch.get_num_threads() if model.device.type == "cpu" else None,
+        "matmul": torch.get_float32_matmul_precision(),
+        "interventions": interventions_digest(model),
         **{library: version(library) for library in ("torch", "transformers", *reader.libraries)},
     }
     return CapturePlan(model, resolved, fingerprint, tuple(batches), tokens, reader)
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _batches_ahead(device: torch.device) -> int:
@@ -181,21 +200,38 @@ def render_all(
     """Render prompts; refuse none, repeated ids, and (unless truncated) those longer than the model reads."""
     if not prompts:
         raise ValueError("prompts: empty; give at least one prompt")
+    for prompt in prompts:
+        if not isinstance(prompt, Prompt):
+            raise ValueError(f"prompts: {prompt!r:.60} is no Prompt; make it one")
     for id, count in Counter(prompt.id for prompt in prompts).items():
         if count > 1:
             raise ValueError(f"prompts: id {id!r} occurs {count} times; ids must be unique")
     limit = model.max_length - n_new_tokens
     rendered = [render(model, prompt) for prompt in prompts]
+    _check_tokens(model, rendered)
     if truncate:
-        return [truncated(prompt, limit) for prompt in rendered]
-    for prompt in rendered:
-        if len(prompt) > limit:
+        return [truncated(one, limit) for one in rendered]
+    for one in rendered:
+        if len(one) > limit:
             new = f" and {n_new_tokens} new ones" if n_new_tokens else ""
             raise ValueError(
-                f"prompts: {prompt.id!r} has {len(prompt)} tokens{new}, "
+                f"prompts: {one.id!r} has {len(one)} tokens{new}, "
                 f"but the model reads at most {model.max_length}; shorten it, or truncate"
             )
     return rendered
+
+
+def _check_tokens(model: Model, prompts: Sequence[Rendered]) -> None:
+    """Refuse tokens that the model has no embedding for: its tokenizer is another model's, or grew."""
+    n_embeddings = model.module.get_input_embeddings().weight.shape[0]
+    for prompt in prompts:
+        largest = max(prompt.token_ids)
+        if largest >= n_embeddings:
+            token = model.tokenizer.decode([largest])
+            raise ValueError(
+                f"prompts: {prompt.id!r} holds token {largest} ({token!r}), but the model has {n_embeddings} "
+                "embeddings; load the tokenizer that belongs to it"
+            )
 
 
 def _prompts_sha256(prompts: Sequence[Rendered]) -> str:

@@ -45,6 +45,8 @@ class Prompt:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise ValueError(f"id: {self.id!r} is not a non-empty string")
+        if "\0" in self.id or any(0xD800 <= ord(letter) <= 0xDFFF for letter in self.id):
+            raise ValueError(f"id: {self.id!r} holds a NUL or half a character; use plain text")
         if (self.messages is None) == (self.text is None):
             raise ValueError(f"prompt {self.id!r}: give exactly one of messages and text")
         if self.text is not None and not self.text.strip():
@@ -199,12 +201,17 @@ def _refuse_special_tokens(tokenizer: Any, prompt: Prompt) -> None:
 
 
 def _apply_template(tokenizer: Any, messages: Iterable[Message]) -> str:
-    rendered = tokenizer.apply_chat_template(
-        [dict(message) for message in messages],
-        tokenize=False,
-        add_generation_prompt=True,
-        date_string=_TEMPLATE_DATE,
-    )
+    try:
+        rendered = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            date_string=_TEMPLATE_DATE,
+        )
+    except TemplateError:
+        raise
+    except Exception as error:  # a template is a program, and fails as programs do
+        raise TemplateError(f"{type(error).__name__}: {error}") from error
     assert isinstance(rendered, str)
     return rendered
 

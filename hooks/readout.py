@@ -60,11 +60,10 @@ def option_tokens(
 def sum_logprobs(
     logits: Float[Tensor, "item vocabulary"], tokens: Mapping[str, Sequence[int]]
 ) -> dict[str, Float[Tensor, "item"]]:
-    """Return per option the log of the summed probability of its tokens, float32 on the CPU."""
+    """Return per option the log of the summed probability of its tokens, float32 where the logits are."""
     logprobs = torch.log_softmax(logits.float(), dim=-1)
     return {
-        option: torch.logsumexp(logprobs[:, list(ids)], dim=-1).cpu()
-        for option, ids in tokens.items()
+        option: torch.logsumexp(logprobs[:, list(ids)], dim=-1) for option, ids in tokens.items()
     }
 
 

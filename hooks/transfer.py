@@ -26,7 +26,7 @@ def to_host(tensors: Mapping[Key, Tensor]) -> Callable[[], dict[Key, Tensor]]:
     host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
     host.copy_(flat, non_blocking=True)
     copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    copied.record()
+    copied.record(torch.cuda.current_stream(flat.device))
     shapes = {key: tensor.shape for key, tensor in tensors.items()}
 
     def wait() -> dict[Key, Tensor]:

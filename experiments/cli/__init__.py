@@ -20,6 +20,8 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
 )
 from experiments.cli.app import app
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; every fault ends with one line on standard error."""
@@ -29,17 +31,22 @@ def main() -> None:
 def _status() -> int:
     arguments = sys.argv[1:] or ["--help"]
     try:
-        app(arguments, standalone_mode=False)
+        # typer gives the status of a Ctrl-C back instead of raising it.
+        status = app(arguments, standalone_mode=False) or 0
     except typer.TyperException as error:
         message = getattr(error, "format_message", error.__str__)()
         return _fail(f"{message.rstrip('.')}; `selfprobe --help` shows what is possible", 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; the same command picks up what is finished", 130)
+        return _fail_interrupted()
     except (ValueError, ImportError) as error:
         return _fail(str(error), 2)
     except (OSError, RuntimeError) as error:
         return _fail(str(error), 1)
-    return 0
+    return _fail_interrupted() if status == _INTERRUPTED else int(status)
+
+
+def _fail_interrupted() -> int:
+    return _fail("stopped; the same command picks up what is finished", _INTERRUPTED)
 
 
 def _fail(message: str, status: int) -> int:

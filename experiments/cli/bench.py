@@ -48,6 +48,7 @@ def capture(
 
     if n is not None and n < 1:
         raise ValueError(f"n: {n} is not positive")
+    _check(json_file)
     chosen = (
         [row.prompt for row in read_prompts(prompts)]
         if prompts
@@ -80,11 +81,19 @@ def cache(
     from experiments.bench.cache import N_STEPS, bench_cache
     from experiments.progress import reporter_for_stderr
 
+    _check(json_file)
     if folder is not None and not folder.is_dir():
         raise ValueError(f"folder: {folder} is no folder; make it first")
     with reporter_for_stderr().stage("bench cache", N_STEPS) as advance:
         figures = bench_cache(n_items=n, folder=folder, advance=advance)
     _show(figures, json_file)
+
+
+def _check(json_file: Path | None) -> None:
+    if json_file is not None and (not json_file.parent.is_dir() or json_file.is_dir()):
+        raise ValueError(
+            f"json: {json_file} cannot be written; give a file in a folder that exists"
+        )
 
 
 def _show(figures: Any, json_file: Path | None) -> None:

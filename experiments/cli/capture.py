@@ -90,6 +90,7 @@ def capture(
     A capture that was stopped is picked up by the same command and ends with the same values. The cache holds a copy of
     the ids and groups in `prompts.csv`, beside which labels can be put.
     """
+    from activations_cache import NonFiniteError
     from experiments.captures import capture_into, write_groups
     from experiments.progress import reporter_for_stderr
     from experiments.prompt_files import read_prompts
@@ -97,20 +98,24 @@ def capture(
 
     spec = CaptureSpec(sites=_names(sites), layers=_layers(layers), positions=_names(positions))
     rows = read_prompts(prompts)
-    cache = capture_into(
-        out,
-        load_model(model, dtype=dtype, device=device, attn_implementation=attention),
-        [row.prompt for row in rows],
-        spec,
-        reporter=reporter_for_stderr(),
-        dtype=storage,
-        extend=extend,
-        compression=compression,
-        batch_tokens=batch_tokens,
-        share_prefixes=share_prefixes,
-        backend=backend,
-        truncate=truncate,
-    )
+    loaded = load_model(model, dtype=dtype, device=device, attn_implementation=attention)
+    try:
+        cache = capture_into(
+            out,
+            loaded,
+            [row.prompt for row in rows],
+            spec,
+            reporter=reporter_for_stderr(),
+            dtype=storage,
+            extend=extend,
+            compression=compression,
+            batch_tokens=batch_tokens,
+            share_prefixes=share_prefixes,
+            backend=backend,
+            truncate=truncate,
+        )
+    except NonFiniteError as error:  # not the command's fault, but the model's
+        raise RuntimeError(str(error)) from error
     write_groups(out, rows)
     _report(cache, as_json)
 

@@ -56,8 +56,10 @@ class TorchBackend:
             stack.enter_context(torch.inference_mode())
             with suppress(_LastBlockReached):
                 architecture.backbone(**model_inputs(model, batch))
+            recorder.check_filled()
             slot_logits = None
             if slots is not None:
+                slots.check_filled()
                 assert architecture.readout is not None
                 states = slots.sites["final_norm"][:, 0, 0].to(model.dtype)
                 slot_logits = architecture.readout(states)
@@ -107,9 +109,14 @@ class Recorder:
         n_items, n_positions = self._gather.shape
         self.sites: dict[str, Tensor] = {
             site: torch.empty(
-                n_items, spec.n_layers_of(site), n_positions, model.d_model, device=model.device
+                (n_items, spec.n_layers_of(site), n_positions, model.d_model),
+                dtype=torch.float32,
+                device=model.device,
             )
             for site in spec.sites
+        }
+        self._missing = {
+            (site, index) for site in spec.sites for index in range(spec.n_layers_of(site))
         }
         self._before: dict[nn.Module, list[Callable[[Tensor], None]]] = defaultdict(list)
         self._after: dict[nn.Module, list[Callable[[Tensor], None]]] = defaultdict(list)
@@ -117,8 +124,14 @@ class Recorder:
             for index, layer in enumerate(_layers(spec, site)):
                 self._watch(site, layer, index)
 
+    def check_filled(self) -> None:
+        """Raise RuntimeError if a pass came by without one of the states."""
+        for site, index in sorted(self._missing):
+            raise RuntimeError(f"{site} number {index} did not pass by; its module was not called")
+
     def activations(self) -> Activations:
-        """Return what a pass has filled in, on the CPU."""
+        """Return what a pass has filled in, on the CPU; RuntimeError if something is missing."""
+        self.check_filled()
         assert not isinstance(self._spec.layers, str)
         sites = to_host(self.sites)()
         return Activations(self._ids, sites, self._spec.layers, self._spec.positions)
@@ -165,7 +178,8 @@ class Recorder:
             entered[:] = [self._rows(states, "resid_mid", layer)]
 
         def add(states: Tensor) -> None:
-            self._put(entered.pop() + self._rows(states, "resid_mid", layer), "resid_mid", index)
+            added = self._rows(states, "resid_mid", layer)
+            self._put(entered.pop().to(added.device) + added, "resid_mid", index)
 
         assert block.attention is not None
         self._before[block.module].append(remember)
@@ -185,6 +199,7 @@ class Recorder:
 
     def _put(self, rows: Tensor, site: str, index: int) -> None:
         self.sites[site][:, index].copy_(self._gather.means(rows))
+        self._missing.discard((site, index))
 
 
 def _input_hook(actions: Sequence[Callable[[Tensor], None]]) -> Callable[..., None]:

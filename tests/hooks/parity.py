@@ -328,21 +328,6 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-# Beyond 8 tokens other rotary frequencies are taken, for all of a batch.
-LONG_ROPE: dict[str, Any] = {
-    **_GATED,
-    "max_position_embeddings": 256,
-    "original_max_position_embeddings": 8,
-    "rope_parameters": {
-        "rope_type": "longrope",
-        "rope_theta": 10_000.0,
-        "short_factor": [1.0] * 4,
-        "long_factor": [4.0] * 4,
-        "partial_rotary_factor": 1.0,
-        "original_max_position_embeddings": 8,
-    },
-}
-
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rwkv": (
         "RwkvConfig",
@@ -380,6 +365,23 @@ VARIANTS = [
     for name, family in FAMILIES.items()
     for attention in (("eager", "sdpa") if family.sdpa else ("eager",))
 ]
+
+
+def long_rope(switch: int) -> dict[str, Any]:
+    """Return sizes of a model that beyond a length takes other rotary frequencies, for all of a batch."""
+    return {
+        **_GATED,
+        "max_position_embeddings": 256,
+        "original_max_position_embeddings": switch,
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10_000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [4.0] * 4,
+            "partial_rotary_factor": 1.0,
+            "original_max_position_embeddings": switch,
+        },
+    }
 
 
 def module_of(config_name: str, sizes: dict[str, Any], attention: str = "eager") -> Any:

@@ -32,6 +32,7 @@ TEXTS = ("The sea", "The sea and the wind, and do not rhyme.", "What is yes? And
 # What a backend does not support: the sites that it must refuse and why, by backend and architecture. An entry that
 # a newer library has made needless fails, and so does one that is missing.
 REFUSED: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
+    ("transformer_lens", "ctrl"): (SITES, "cannot run .*: Unsupported architecture"),
     ("transformer_lens", "falcon_new"): (SITES, "cannot run .*: split_with_sizes"),
     ("transformer_lens", "ministral"): (SITES, "cannot run .*: Unsupported architecture"),
     ("transformer_lens", "phimoe"): (SITES, "cannot run .*: Unsupported architecture"),

@@ -5,19 +5,30 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hooks import CaptureSpec, Model, Prompt, capture, generate, load_model, render
+from hooks import (
+    Activations,
+    CaptureSpec,
+    Model,
+    Prompt,
+    Steer,
+    capture,
+    generate,
+    intervene,
+    load_model,
+    render,
+)
 from hooks.generation import stop_tokens
 from hooks.proof import prove_architecture
 from hooks.weights import EMBEDDED
 from tests.hooks.parity import (
     FAMILIES,
-    LONG_ROPE,
     REAL,
     REFUSED,
     VARIANTS,
     Family,
     error_of,
     largest_errors,
+    long_rope,
     model_of,
     module_of,
     tokenizer,
@@ -91,14 +102,38 @@ def test_greedy_answers_do_not_change_with_the_batch_size(name: str) -> None:
     assert many[6].text == model.tokenizer.decode(wanted, skip_special_tokens=True)
 
 
-def test_longrope_reads_a_prompt_as_it_would_alone_whatever_else_there_is() -> None:
-    module = module_of("Phi3Config", LONG_ROPE)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_states_and_interventions_while_generating_are_those_of_capture(name: str) -> None:
+    model = model_of(name, "eager")
+    prompts = [Prompt(id=str(n), text=text) for n, text in enumerate(TEXTS[2:5])]
+    spec = CaptureSpec(
+        sites=model.architecture.sites, positions=("mean_instruction", "prompt_last")
+    )
+    steer = Steer("resid_post", 0, torch.ones(model.d_model), positions=("prompt_last",))
+    for steers in ([], [steer]):
+        found: list[Activations] = []
+        with intervene(model, steers):
+            generate(model, prompts, max_new_tokens=2, spec=spec, on_states=found.append)
+            (wanted,) = capture(model, prompts, spec)
+        (ours,) = found
+        order = [ours.ids.index(id) for id in wanted.ids]
+        for site, states in wanted.sites.items():
+            assert error_of(ours.sites[site][order], states) <= TOLERANCE, site
+
+
+@pytest.mark.parametrize(("window", "switch"), [(None, 8), (8, 16), (16, 8)])
+def test_longrope_reads_a_prompt_as_it_would_alone_whatever_else_there_is(
+    window: int | None, switch: int
+) -> None:
+    module = module_of("Phi3Config", {**long_rope(switch), "sliding_window": window})
     model = Model.from_module(module, tokenizer(), name="longrope", weights_id="longrope")
-    assert (model.architecture.window, model.architecture.rope_switch) == (8, 8)
-    prompts = [Prompt(id=str(n), text="yes" + " no" * n) for n in range(12)]
+    assert model.architecture.window == min(window or switch, switch)
+    assert model.architecture.rope_switch == switch
+    prompts = [Prompt(id=str(n), text="yes" + " no" * n) for n in range(20)]
     spec = CaptureSpec(layers=(0, 1))
     lengths = {len(render(model, prompt)) for prompt in prompts}
-    assert min(lengths) < 8 < max(lengths)
+    assert min(lengths) < min(window or switch, switch)
+    assert max(window or switch, switch) < max(lengths)
     for share in (True, False):
         for acts in capture(model, prompts, spec, share_prefixes=share):
             for row, id in enumerate(acts.ids):
@@ -107,7 +142,7 @@ def test_longrope_reads_a_prompt_as_it_would_alone_whatever_else_there_is() -> N
                     hidden = model.module(tokens, output_hidden_states=True).hidden_states
                 found = acts.sites["resid_post"][row, 0, 0]
                 assert error_of(found, hidden[1][0, -1]) <= TOLERANCE
-    together = generate(model, prompts, max_new_tokens=3, batch_size=12)
+    together = generate(model, prompts, max_new_tokens=3, batch_size=20)
     assert together == generate(model, prompts, max_new_tokens=3, batch_size=1)
 
 
