@@ -159,6 +159,7 @@ def _batch(plan: CapturePlan, index: int) -> object:
 def _peak_extra_memory(model: Model, prompts: Sequence[Prompt]) -> float:
     plan = plan_capture(model, prompts, SPEC, share_prefixes=False)
     last = len(plan.batches) - 1
-    extra = peak_bytes(lambda: _batch(plan, last)) - peak_bytes(lambda: _bare(plan, last))
+    ours = peak_bytes(lambda: _batch(plan, last), model.device)
+    extra = ours - peak_bytes(lambda: _bare(plan, last), model.device)
     n_states = len(plan.batches[last]) * model.n_layers * len(SPEC.positions)
     return extra / (n_states * model.d_model * 4)

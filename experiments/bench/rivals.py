@@ -29,7 +29,7 @@ def output_hidden_states(model: Model) -> Rival:
 
     def read(batch: Batch) -> Tensor:
         with torch.inference_mode():
-            output = model.module(**_inputs(batch), output_hidden_states=True)
+            output = model.module(**_inputs(model, batch), output_hidden_states=True)
         return _picked(output.hidden_states[1:], batch)
 
     return lambda prompts: [read(batch) for batch in _batches(model, prompts)]
@@ -44,7 +44,7 @@ def run_with_cache(model: Model) -> Rival:
     names = [f"blocks.{layer}.hook_resid_post" for layer in range(model.n_layers)]
 
     def read(batch: Batch) -> Tensor:
-        inputs = _inputs(batch)
+        inputs = _inputs(model, batch)
         with torch.inference_mode():
             _, cache = bridge.run_with_cache(
                 inputs["input_ids"],
@@ -68,7 +68,7 @@ def nnsight_trace(model: Model) -> Rival:
     envoys = [wrapped.get(paths[id(block.module)]) for block in blocks]
 
     def read(batch: Batch) -> Tensor:
-        inputs = _inputs(batch)
+        inputs = _inputs(model, batch)
         with torch.inference_mode(), wrapped.trace(**inputs):
             states = nnsight.save([envoy.output for envoy in envoys])
         return _picked(states, batch)
@@ -83,8 +83,9 @@ def _batches(model: Model, prompts: Sequence[Rendered]) -> list[Batch]:
     ]
 
 
-def _inputs(batch: Batch) -> dict[str, Tensor]:
-    return {"input_ids": batch.token_ids, "attention_mask": batch.visible.long()}
+def _inputs(model: Model, batch: Batch) -> dict[str, Tensor]:
+    mask = batch.visible.long()
+    return {"input_ids": batch.token_ids.to(model.device), "attention_mask": mask.to(model.device)}
 
 
 def _picked(layers: Sequence[Any], batch: Batch) -> Tensor:
@@ -94,4 +95,4 @@ def _picked(layers: Sequence[Any], batch: Batch) -> Tensor:
     rows = torch.arange(len(ends))
     states = [layer[0] if isinstance(layer, tuple) else layer for layer in layers]
     picked = [torch.stack([s[:, -1], s[rows, width + ends]], dim=1) for s in states]
-    return torch.stack(picked, dim=1)
+    return torch.stack(picked, dim=1).cpu()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
+import torch
 from torch.profiler import ProfilerActivity, profile
 
 Turns = Mapping[str, Sequence[Callable[[], object]]]
@@ -29,6 +30,8 @@ def seconds_in_turns(rounds: Sequence[Turns]) -> list[dict[str, float]]:
                 if turn < len(slices):
                     start = time.perf_counter()
                     slices[turn]()
+                    if torch.cuda.is_available():
+                        torch.cuda.synchronize()
                     total[name] += time.perf_counter() - start
         seconds.append(total)
     return seconds
@@ -39,8 +42,13 @@ def median_ratio(rounds: Sequence[Mapping[str, float]], a: str, b: str) -> float
     return median(seconds[a] / seconds[b] for seconds in rounds)
 
 
-def peak_bytes(work: Callable[[], object]) -> int:
-    """Return the most bytes of CPU tensors that `work` holds at one moment, by torch's own allocator."""
+def peak_bytes(work: Callable[[], object], device: torch.device) -> int:
+    """Return the most bytes of tensors that `work` holds at one moment on a device, by torch's own allocator."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return torch.cuda.max_memory_allocated(device) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         work()
     assert profiler.profiler is not None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from activations_cache import ActivationsCache
 from hooks import CaptureSpec, Prompt, capture, load_model
+from hooks.batching import Gather
 from tests.experiments import parity
 
 Command = Callable[..., tuple[int, str, str]]
@@ -142,6 +145,76 @@ def test_bad_input_is_named_in_one_line_before_anything_is_written(
     assert (status, out) == (2, "")
     assert message in error
     assert [path.name for path in Path().iterdir()] == ["p.jsonl"]
+
+
+def test_labels_put_into_prompts_csv_are_kept(command: Command) -> None:
+    write("p.jsonl")
+    assert command(*CAPTURE)[0] == 0
+    path = Path("cache/prompts.csv")
+    labeled = path.read_text().replace("id,group", "id,group,label").replace("g\n", "g,1\n")
+    path.write_text(labeled)
+    assert command(*CAPTURE)[0] == 0
+    assert path.read_text() == labeled
+    write("p.jsonl", [{**row, "group": "h"} for row in ROWS])
+    status, _, error = command(*CAPTURE)
+    assert status == 2
+    assert "gives 'a' the group 'g', not 'h'" in error
+    assert path.read_text() == labeled
+
+
+def test_another_storage_is_refused(command: Command) -> None:
+    write("p.jsonl")
+    assert command(*CAPTURE)[0] == 0
+    status, _, error = command(*CAPTURE, "--storage", "float32")
+    assert status == 2
+    assert "storage: cache cache is kept in bfloat16, float32 was asked for" in error
+    status, _, error = command(*CAPTURE, "--compression", "zstd")
+    assert status == 2
+    assert "compression: cache cache is kept in None, zstd was asked for" in error
+
+
+def test_a_model_that_gives_nan_fails_at_work(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("p.jsonl")
+    means = Gather.means
+    monkeypatch.setattr(Gather, "means", lambda self, rows: means(self, rows) * float("nan"))
+    status, _, error = command(*CAPTURE)
+    assert status == 1
+    assert "site resid_post, layer 0, position instruction_last: nan in dimension 0" in error
+
+
+@pytest.mark.parametrize("what", ["cache", "capture"])
+def test_a_bench_that_could_not_write_its_figures_does_not_start(
+    command: Command, what: str
+) -> None:
+    status, _, error = command("bench", what, "--n", "3", "--json", "nowhere/figures.json")
+    assert status == 2
+    assert "json: nowhere/figures.json cannot be written" in error
+
+
+def test_ctrl_c_ends_with_one_line_and_status_130(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("p.jsonl", [{"id": f"{n}", "prompt": f"What is {n}? " * 9} for n in range(4000)])
+    arguments = [str(tiny_folder) if argument == "TINY" else argument for argument in CAPTURE]
+    script = "import sys; from experiments.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments, "--batch-tokens", "200"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    deadline = time.monotonic() + 60
+    while not Path("cache/shards.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    last = errors.strip().splitlines()[-1]
+    assert last == "selfprobe: stopped; the same command picks up what is finished"
 
 
 def test_a_cache_of_another_schema_is_refused(command: Command) -> None:

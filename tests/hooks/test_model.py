@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from hooks import CaptureSpec, Model, Prompt, available_models, capture, load_model
@@ -49,6 +51,77 @@ def test_a_local_folder_loads_as_the_model_that_was_saved(
     torch.testing.assert_close(
         found.sites["resid_post"], wanted.sites["resid_post"], rtol=0, atol=5e-5
     )
+
+
+def test_written_weights_and_another_config_have_another_fingerprint(
+    tiny_model_of: Any, tmp_path: Path
+) -> None:
+    folder = saved(tiny_model_of("llama"), tmp_path / "model")
+    model = load_model(folder, device="cpu")
+    before = model.fingerprint
+    with torch.no_grad():
+        model.module.model.layers[1].mlp.down_proj.weight.mul_(3)
+    assert changed(model, before) == {"weights"}
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "rms_norm_eps": 0.5}))
+    assert changed(load_model(folder, device="cpu"), before) == {"config"}
+
+
+def changed(model: Model, before: dict[str, Any]) -> set[str]:
+    return {name for name, value in model.fingerprint.items() if before[name] != value}
+
+
+@pytest.mark.parametrize("how", ["more layers", "a tensor left out", "cut", "not finite"])
+def test_weights_that_are_not_all_there_are_refused(
+    tiny_model_of: Any, tmp_path: Path, how: str
+) -> None:
+    folder = tmp_path / "model"
+    saved(tiny_model_of("llama"), folder)
+    weights = folder / "model.safetensors"
+    if how == "more layers":
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 5}))
+        message = r"lacks 18 weights that its config asks for, for example model\.layers\.3"
+    elif how == "cut":
+        weights.write_bytes(weights.read_bytes()[:1000])
+        message = "cannot be loaded: .*; if it was cut or changed, get it again"
+    else:
+        tensors = load_file(weights)
+        name = "model.layers.1.mlp.down_proj.weight"
+        if how == "not finite":
+            tensors[name][3, 4] = float("nan")
+            message = f"parameter {name} holds NaN or infinity in torch.float32"
+        else:
+            del tensors[name]
+            message = f"lacks 1 weights .* {name}"
+        save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=message) as refusal:
+        load_model(str(folder), device="cpu")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_without_values_is_refused(tiny_model_of: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"parameter model\.embed_tokens\.weight is on the meta"):
+        load_model(saved(tiny_model_of("llama"), tmp_path / "model"), device="meta")
+
+
+def test_a_token_without_an_embedding_is_refused(tiny_model_of: Any) -> None:
+    small = tiny_model_of("llama")
+    tokenizer = copy.deepcopy(small.tokenizer)
+    tokenizer.add_tokens(["zebra"])
+    model = Model.from_module(small.module, tokenizer, name="grown")
+    with pytest.raises(
+        ValueError, match=r"prompts: 'a' holds token \d+ \('zebra'\), but the model"
+    ):
+        capture(model, [Prompt(id="a", text="the zebra")], CaptureSpec())
+
+
+def test_autocast_around_a_capture_changes_nothing(tiny_model: Model) -> None:
+    prompts = [Prompt.chat("a", "What is the capital?")]
+    (wanted,) = capture(tiny_model, prompts, CaptureSpec())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (found,) = capture(tiny_model, prompts, CaptureSpec())
+    assert torch.equal(found.sites["resid_post"], wanted.sites["resid_post"])
 
 
 def test_other_weights_have_another_fingerprint(tiny_model_of: Any) -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 import torch
 
-from hooks import CaptureSpec, Model, Prompt, capture, plan_capture, render
+from hooks import CaptureSpec, Model, Patch, Prompt, Steer, capture, intervene, plan_capture, render
 from hooks import plan as plan_module
 from hooks.backends import States
+from hooks.backends.torch import Recorder
 from hooks.batching import Batch
 from hooks.prompts import truncated
 
@@ -22,7 +24,7 @@ class FakeBackend:
     """Gives every item its own number, and fails where it is told to."""
 
     name = "fake"
-    libraries = ()
+    libraries: tuple[str, ...] = ()
     takes_shared = False
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -138,6 +140,48 @@ def test_a_batch_too_large_for_the_device_names_the_setting(tiny_model: Model) -
         list(plan.run())
 
 
+def test_interventions_are_part_of_the_fingerprint_and_must_last(tiny_model: Model) -> None:
+    raw = plan_capture(tiny_model, PROMPTS, SPEC)
+    vector = torch.ones(tiny_model.d_model)
+    digests = set()
+    for coefficient in (1.0, 2.0, 2.0):
+        with intervene(tiny_model, [Steer("resid_post", 0, vector, coefficient)]):
+            steered = plan_capture(tiny_model, PROMPTS, SPEC)
+            digests.add(steered.fingerprint["interventions"])
+            with pytest.raises(RuntimeError, match="interventions: others are active than when"):
+                next(raw.run())
+    assert len(digests) == 2
+    assert raw.fingerprint["interventions"] is None
+    with pytest.raises(RuntimeError, match="interventions: others are active than when"):
+        next(steered.run())
+    with intervene(tiny_model, [Patch("resid_post", 0, {"p0": vector}, ("prompt_last",))]):
+        patched = plan_capture(tiny_model, PROMPTS, SPEC)
+    assert patched.fingerprint["interventions"] not in digests
+    assert len(list(raw.run())) == len(raw.batches)
+
+
+def test_a_library_of_another_version_is_another_capture(
+    tiny_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FakeBackend()
+    backend.libraries = ("einops", "torch")
+    fingerprint = plan_capture(tiny_model, PROMPTS, SPEC, backend=backend).fingerprint
+    assert fingerprint["einops"] == version("einops")
+    monkeypatch.setattr(plan_module, "version", lambda library: "0")
+    again = plan_capture(tiny_model, PROMPTS, SPEC, backend=backend).fingerprint
+    differing = {name for name, value in again.items() if fingerprint[name] != value}
+    assert differing == {"einops", "torch", "transformers"}
+    assert fingerprint["device"] == "cpu"
+
+
+def test_a_module_that_is_not_called_is_noticed(tiny_model: Model) -> None:
+    """Else the memory that its states were to go to would be taken for them."""
+    batch = plan_capture(tiny_model, PROMPTS, SPEC).lay_out(0)
+    recorder = Recorder(tiny_model, batch, SPEC)
+    with pytest.raises(RuntimeError, match="resid_post number 0 did not pass by"):
+        recorder.activations()
+
+
 @pytest.fixture
 def long_prompt() -> Prompt:
     return Prompt.chat("long", "What is the capital? " * 200, system="Answer in one word.")
@@ -186,9 +230,11 @@ def test_states_from_a_gpu_are_those_of_the_cpu(tiny_model: Model) -> None:
     }
     tiny_model.module.to("cuda")
     try:
-        for acts in capture(tiny_model, PROMPTS, SPEC, batch_tokens=120):
+        options = {"yes": ["yes"], "no": ["no"]}
+        for acts in capture(tiny_model, PROMPTS, SPEC, batch_tokens=120, options=options):
             assert acts.sites["resid_post"].device.type == "cpu"
             assert not acts.sites["resid_post"].is_pinned()
+            assert set(acts.option_logprobs) == {"yes", "no"}
             for id, row in zip(acts.ids, acts.sites["resid_post"], strict=True):
                 torch.testing.assert_close(row, wanted[id], rtol=1e-3, atol=1e-3)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import random
 import subprocess
@@ -291,7 +292,8 @@ def test_trap_08_captured_states_own_no_more_than_their_elements(tiny_model: Mod
 def test_trap_08_live_memory_is_flat_over_batches(tiny_model: Model) -> None:
     prompts = [Prompt(id=str(i), text=f"What is {i}?") for i in range(54)]
     live = []
-    batches = capture(tiny_model, prompts, CaptureSpec(), share_prefixes=False, batch_tokens=1)
+    spec = CaptureSpec(sites=tiny_model.architecture.sites)
+    batches = capture(tiny_model, prompts, spec, share_prefixes=False, batch_tokens=1)
     for index, _ in enumerate(batches):
         if index in (4, 53):
             gc.collect()
@@ -362,8 +364,26 @@ def test_trap_12_states_follow_their_ids_through_shuffling(
         assert_same_states(second[id], states)
 
 
-def test_trap_16_processing_is_in_the_fingerprint(tiny_model: Model) -> None:
-    assert tiny_model.fingerprint["processing"] == "raw"
+def test_trap_16_centered_weights_are_another_model(tiny_model_of: Callable[..., Model]) -> None:
+    """Centering what is written to the stream leaves GPT-2's logits, and changes its states."""
+    raw = tiny_model_of("gpt2")
+    module = copy.deepcopy(raw.module)
+    model = Model.from_module(module, raw.tokenizer, name=raw.name, weights_id=raw.weights_id)
+    assert model.fingerprint == raw.fingerprint
+    writers = [module.transformer.wpe.weight]
+    for block in module.transformer.h:
+        for part in (block.attn.c_proj, block.mlp.c_proj):
+            writers += [part.weight, part.bias]
+    with torch.no_grad():
+        for weight in writers:
+            weight -= weight.mean(-1, keepdim=True)
+    prompts = quoting_prompts(3)
+    spec = CaptureSpec(sites=("resid_post", "final_norm"))
+    (wanted,), (found,) = capture(raw, prompts, spec), capture(model, prompts, spec)
+    assert_same_states(found.sites["final_norm"], wanted.sites["final_norm"])
+    assert float((found.sites["resid_post"] - wanted.sites["resid_post"]).abs().max()) > 0.01
+    differing = {k for k, v in model.fingerprint.items() if raw.fingerprint[k] != v}
+    assert differing == {"weights"}
 
 
 def test_trap_17_branches_add_up_to_the_block(tiny_model: Model) -> None:
