@@ -6,17 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import h5py
 import numpy as np
 from jaxtyping import Float32, Shaped
 
+from activations_cache.atomic import open_regular
 from activations_cache.compression import require_hdf5plugin
 from activations_cache.encoding import FORMATS
 from activations_cache.journal import ShardRecord
 from activations_cache.manifest import Manifest
 from activations_cache.parts import Cell, layers_of
+from activations_cache.shard import dataset_in, open_shard
 from hooks.activations import CaptureSpec
 
 Stored = Shaped[np.ndarray, "row d_model"]
@@ -59,13 +61,19 @@ class _Plain:
 class _Compressed:
     """Reads through HDF5."""
 
-    def __init__(self, file: h5py.File, part: CaptureSpec) -> None:
+    def __init__(
+        self, file: h5py.File, part: CaptureSpec, shape: tuple[int, int], dtype: np.dtype[Any]
+    ) -> None:
         self._file = file
         self._part = part
+        self._shape = shape
+        self._dtype = dtype
 
     def rows(self, cell: Cell, start: int, stop: int) -> Stored:
         layer, position = axis_index(self._part, cell)
-        rows: Stored = self._file[f"activations/{cell[0]}"][layer, position, start:stop]
+        shape = (len(layers_of(self._part, cell[0])), len(self._part.positions), *self._shape)
+        stored = dataset_in(self._file, f"activations/{cell[0]}", shape, self._dtype)
+        rows: Stored = stored[layer, position, start:stop]
         return rows
 
 
@@ -73,14 +81,14 @@ class _Compressed:
 def open_columns(folder: Path, manifest: Manifest, shard: ShardRecord) -> Iterator[Columns]:
     """The rows of a shard; OSError or KeyError where the file is missing or damaged."""
     path, part = folder / shard.file, manifest.parts[shard.part]
+    shape, dtype = (len(shard.ids), manifest.d_model or 0), FORMATS[manifest.dtype].stored
     if shard.offsets is None:
         require_hdf5plugin()
-        with h5py.File(path, "r") as file:
-            yield _Compressed(file, part)
+        with open_shard(path) as file:
+            yield _Compressed(file, part, shape, dtype)
         return
-    shape = (len(shard.ids), manifest.d_model or 0)
-    buffer = np.empty(shape, dtype=FORMATS[manifest.dtype].stored)
-    descriptor = os.open(path, os.O_RDONLY)
+    buffer = np.empty(shape, dtype=dtype)
+    descriptor = open_regular(path)
     try:
         size = os.fstat(descriptor).st_size
         if size != shard.n_bytes:
@@ -90,10 +98,14 @@ def open_columns(folder: Path, manifest: Manifest, shard: ShardRecord) -> Iterat
         os.close(descriptor)
 
 
-def read_option(folder: Path, shard: ShardRecord, option: int) -> Float32[np.ndarray, "item"]:
+def read_option(
+    folder: Path, manifest: Manifest, shard: ShardRecord, option: int
+) -> Float32[np.ndarray, "item"]:
     """The option at an index, all rows; OSError or KeyError where the file is missing or damaged."""
-    with h5py.File(folder / shard.file, "r") as file:
-        values: Float32[np.ndarray, "item"] = file["option_logprobs"][:, option]
+    shape = (len(shard.ids), len(manifest.options or ()))
+    with open_shard(folder / shard.file) as file:
+        table = dataset_in(file, "option_logprobs", shape, np.dtype("<f4"))
+        values: Float32[np.ndarray, "item"] = table[:, option]
     return values
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from activations_cache.documents import MAX_WIDTH
 from activations_cache.holdings import Holdings
 from activations_cache.manifest import Manifest
 from activations_cache.parts import union
@@ -55,6 +56,8 @@ def settle(
             f"d_model: the cache holds {d_model}, this batch has {_in_words(sorted(widths))}; "
             "capture with the model of the cache, or into a new cache"
         )
+    if d_model > MAX_WIDTH:
+        raise ValueError(f"d_model: {d_model} is more than the {MAX_WIDTH} that a cache can hold")
     options = tuple(sorted(activations.option_logprobs))
     known = options if first or manifest.options is None else manifest.options
     if 0 in parts and options != known:

@@ -13,15 +13,36 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from activations_cache.atomic import replace_file
+from pydantic import FailFast, Field
+
+from activations_cache.atomic import open_regular, replace_file
+from activations_cache.documents import Count, Document, Ids, Sha256
 from activations_cache.plan import BatchPlan, from_ranges, to_ranges
+from hooks.activations import SITES
 
 FILE_NAME = "shards.jsonl"
+SHARD_FILE = re.compile("shard-([0-9]{1,6})-([0-9]{6,12})[.]h5")
+"""Part and number. A line that names any other file is damaged: it may lead out of the folder."""
+
+
+class _Line(Document):
+    """A line as it is written."""
+
+    file: str
+    part: Count
+    bytes: Count
+    sha256: Sha256
+    items: Annotated[Count, Field(ge=1)]
+    offsets: Annotated[dict[str, Count], Field(max_length=len(SITES))] | None
+    batches: Annotated[tuple[tuple[Count, Count], ...], FailFast()] = ()
+    ids: Ids = ()
 
 
 @dataclass(frozen=True)
@@ -58,24 +79,25 @@ class ShardRecord:
 
     @classmethod
     def from_line(cls, line: bytes, plan: BatchPlan | None) -> ShardRecord:
-        """Read a line; ValueError, KeyError or TypeError where it is damaged."""
-        document = json.loads(line)
+        """Read a line; ValueError where it is damaged."""
+        written = _Line.parse(line)
+        name = SHARD_FILE.fullmatch(written.file)
+        if name is None or int(name[1]) != written.part:
+            raise ValueError("field file: is no name of a shard of this part")
         batches: tuple[int, ...] = ()
         if plan is None:
-            ids = tuple(document["ids"])
+            ids = written.ids
         else:
-            batches = from_ranges(document["batches"])
-            if not all(0 <= number < len(plan.batches) for number in batches):
-                raise ValueError("a batch that is not in the plan")
+            batches = from_ranges(written.batches, len(plan.batches))
             ids = tuple(item for number in batches for item in plan.batches[number])
-        if len(ids) != document["items"]:
-            raise ValueError(f"{len(ids)} ids for {document['items']} items")
+        if len(ids) != written.items or len(set(ids)) < len(ids):
+            raise ValueError(f"field items: {written.items} for {len(set(ids))} ids")
         return cls(
-            file=document["file"],
-            part=document["part"],
-            n_bytes=document["bytes"],
-            sha256=document["sha256"],
-            offsets=document["offsets"],
+            file=written.file,
+            part=written.part,
+            n_bytes=written.bytes,
+            sha256=written.sha256,
+            offsets=written.offsets,
             ids=ids,
             batches=batches,
         )
@@ -99,21 +121,31 @@ def parse(data: bytes, plan: BatchPlan | None, n_parts: int) -> Journal:
     *lines, rest = data.split(b"\n")
     shards: list[ShardRecord] = []
     damaged: list[int] = []
+    files: set[str] = set()
+    n_items: Counter[int] = Counter()
     for number, line in enumerate(lines, start=1):
         try:
             shard = ShardRecord.from_line(line, plan)
-            if not 0 <= shard.part < n_parts:
-                raise ValueError("a part that the manifest does not have")
+            if shard.part >= n_parts:
+                raise ValueError("field part: the manifest has no such part")
+            if shard.file in files:
+                raise ValueError("field file: comes twice")
+            # Every line may name the whole plan in a few bytes; together they must not fill memory.
+            if plan and n_items[shard.part] + len(shard.ids) > 2 * len(plan.ids):
+                raise ValueError("field batches: more items than the plan has")
+            n_items[shard.part] += len(shard.ids)
             shards.append(shard)
-        except (ValueError, KeyError, TypeError):
+            files.add(shard.file)
+        except ValueError:
             damaged.append(number)
     return Journal(tuple(shards), tuple(damaged), torn=bool(rest))
 
 
 def append(folder: Path, shard: ShardRecord) -> None:
     """Add a line and fsync it; on OSError the journal is as it was."""
-    with (folder / FILE_NAME).open("ab", buffering=0) as file:
-        size = file.tell()
+    descriptor = open_regular(folder / FILE_NAME, os.O_WRONLY | os.O_APPEND)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
+        size = os.fstat(descriptor).st_size
         try:
             line = memoryview(shard.to_line())
             while line:
@@ -126,7 +158,7 @@ def append(folder: Path, shard: ShardRecord) -> None:
 
 def trim(folder: Path) -> None:
     """Cut off a last line that a crash left without its end."""
-    with (folder / FILE_NAME).open("r+b") as file:
+    with os.fdopen(open_regular(folder / FILE_NAME, os.O_RDWR), "r+b") as file:
         data = file.read()
         if not data.endswith(b"\n"):
             file.truncate(data.rfind(b"\n") + 1)

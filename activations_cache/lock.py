@@ -15,6 +15,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from activations_cache.atomic import DamagedFileError, open_regular, read_regular
 
 
 class CacheLockedError(ValueError):
@@ -29,8 +34,8 @@ class Owner:
     None where the system does not say. `since` is in seconds since the epoch.
     """
 
-    pid: int
-    host: str
+    pid: Annotated[int, Field(ge=1, lt=2**31)]
+    host: Annotated[str, Field(pattern=r"^[^\x00-\x20\x7f]*$", max_length=255)]
     started: str | None
     since: float
 
@@ -55,11 +60,14 @@ class Owner:
         return True
 
 
+_OWNER = TypeAdapter(Owner)
+
+
 def owner_of(path: Path) -> Owner | None:
     """Who holds the lock file at `path`; None where there is none, or one cut short by a crash."""
     try:
-        return Owner(**json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return _OWNER.validate_json(read_regular(path), strict=True)
+    except (OSError, ValueError):
         return None
 
 
@@ -78,8 +86,8 @@ class WriterLock:
     def acquire(self) -> None:
         """Take the lock, from a dead owner if need be.
 
-        Raises CacheLockedError naming a living owner and since when it holds the lock, OSError
-        where the folder cannot be written.
+        Raises CacheLockedError naming a living owner and since when it holds the lock, ValueError
+        where the lock is no regular file, OSError where the folder cannot be written.
         """
         try:
             self._acquire()
@@ -89,6 +97,8 @@ class WriterLock:
                 f"cannot write to {self.path.parent}: {error.strerror}; make it writable and run "
                 "again",
             ) from error
+        except DamagedFileError as error:
+            raise ValueError(f"{self.path} {error.what}; delete it and run again") from None
 
     def _acquire(self) -> None:
         with _exclusive(self.path) as descriptor:
@@ -108,7 +118,7 @@ class WriterLock:
         """Give the lock back; does nothing where this process does not hold it."""
         if not self.held:
             return
-        with contextlib.suppress(OSError), _exclusive(self.path) as descriptor:
+        with contextlib.suppress(OSError, DamagedFileError), _exclusive(self.path) as descriptor:
             if _read_owner(descriptor) == self._owner:
                 self.path.unlink()
         self._owner = None
@@ -118,7 +128,7 @@ class WriterLock:
 def _exclusive(path: Path) -> Iterator[int]:
     """Keep others out while the lock file is read and rewritten: no two take over one lock."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
             # Some network file systems refuse; what is lost there is the protection of a takeover,
             # not the lock.
@@ -134,7 +144,7 @@ def _exclusive(path: Path) -> Iterator[int]:
 def _is_at(descriptor: int, path: Path) -> bool:
     """Whether the open file is still the one at `path`; its owner deletes it on release."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -142,8 +152,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _read_owner(descriptor: int) -> Owner | None:
     """The recorded owner; None for an empty file, or one cut short by a crash."""
     try:
-        return Owner(**json.loads(os.pread(descriptor, 4096, 0)))
-    except (ValueError, TypeError):
+        return _OWNER.validate_json(os.pread(descriptor, 4096, 0), strict=True)
+    except ValueError:
         return None
 
 

@@ -12,16 +12,49 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from activations_cache.atomic import DamagedFileError, replace_file
+from pydantic import Field, JsonValue
+
+from activations_cache.atomic import DamagedFileError, read_regular, replace_file
 from activations_cache.compression import COMPRESSIONS, Compression, require_hdf5plugin
+from activations_cache.documents import MAX_WIDTH, Count, Document, Sha256
 from activations_cache.encoding import STORAGE_DTYPES, StorageDType
-from activations_cache.parts import cells_of, resolve, union
+from activations_cache.parts import cells_of, check_rectangle, resolve, union
 from hooks.activations import CaptureSpec
 
 SCHEMA = 2
 FILE_NAME = "manifest.json"
+
+
+class _Version(Document):
+    version: int = Field(alias="schema")
+
+
+class _Part(Document):
+    sites: tuple[str, ...]
+    layers: Literal["all"] | tuple[Annotated[int, Field(ge=-(2**15), lt=2**15)], ...]
+    positions: tuple[str, ...]
+
+
+class _Plan(Document):
+    file: Literal["plan.json"]
+    sha256: Sha256
+    batches: Count
+    items: Count
+
+
+class _File(Document):
+    """The file as it is written."""
+
+    fingerprint: dict[str, JsonValue]
+    dtype: StorageDType
+    compression: Compression | None
+    shard_rows: Annotated[int, Field(ge=1)]
+    d_model: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None
+    options: tuple[str, ...] | None
+    parts: Annotated[tuple[_Part, ...], Field(min_length=1)]
+    plan: _Plan | None
 
 
 @dataclass(frozen=True)
@@ -59,44 +92,38 @@ class Manifest:
         """
         path = folder / FILE_NAME
         try:
-            document = json.loads(path.read_bytes())
-            schema = document["schema"]
+            data = read_regular(path)
         except (FileNotFoundError, NotADirectoryError):
             raise ValueError(
                 f"no activations cache at {folder}: it has no {FILE_NAME}; make one with "
                 "ActivationsCache.create"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedFileError(path, f"is damaged ({error})") from None
+        try:
+            schema = _Version.parse(data).version
+        except ValueError as error:
+            raise DamagedFileError(path, f"is damaged ({error!s:.200})") from None
         if schema != SCHEMA:
             raise ValueError(
                 f"schema: {path} is version {schema}, this selfprobe reads version {SCHEMA}; "
                 "capture into a new folder, or read it with the selfprobe that wrote it"
             )
         try:
-            return cls._from_document(document)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(path, f"is damaged (field {error})") from None
-
-    @classmethod
-    def _from_document(cls, document: Mapping[str, Any]) -> Manifest:
-        options = document["options"]
+            written = _File.parse(data)
+            parts = tuple(
+                CaptureSpec(part.sites, part.layers, part.positions) for part in written.parts
+            )
+            check_rectangle(parts)
+        except ValueError as error:
+            raise DamagedFileError(path, f"is damaged ({error!s:.200})") from None
         return cls(
-            fingerprint=document["fingerprint"],
-            parts=tuple(
-                CaptureSpec(
-                    sites=tuple(part["sites"]),
-                    layers=part["layers"] if part["layers"] == "all" else tuple(part["layers"]),
-                    positions=tuple(part["positions"]),
-                )
-                for part in document["parts"]
-            ),
-            dtype=document["dtype"],
-            shard_rows=document["shard_rows"],
-            compression=document["compression"],
-            plan=document["plan"],
-            d_model=document["d_model"],
-            options=None if options is None else tuple(options),
+            fingerprint=written.fingerprint,
+            parts=parts,
+            dtype=written.dtype,
+            shard_rows=written.shard_rows,
+            compression=written.compression,
+            plan=None if written.plan is None else written.plan.model_dump(),
+            d_model=written.d_model,
+            options=written.options,
         )
 
 
@@ -133,7 +160,7 @@ def as_stored(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """A fingerprint as it comes back from JSON (tuples as lists), so that two of them compare."""
     for field, value in fingerprint.items():
         try:
-            json.dumps(value, allow_nan=False)
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
         except (TypeError, ValueError) as error:
             raise ValueError(f"fingerprint.{field}: {value!r} has no JSON form: {error}") from None
     stored: dict[str, Any] = json.loads(json.dumps(dict(fingerprint)))

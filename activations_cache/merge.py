@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from activations_cache.atomic import read_regular
 from activations_cache.cache import ActivationsCache
 from activations_cache.contents import MEND, Contents
 from activations_cache.holdings import Holdings
@@ -131,7 +132,7 @@ def _adopt(writer: Writer, folder: Path, shard: ShardRecord) -> None:
             f"into: {writer.folder} holds some items of {folder / shard.file} and not others; "
             "merge into a new folder"
         )
-    data = (folder / shard.file).read_bytes()
+    data = read_regular(folder / shard.file)
     if hashlib.sha256(data).hexdigest() != shard.sha256:
         raise ValueError(f"shard {folder / shard.file} is damaged (its sha256 differs); {MEND}")
     writer.adopt(shard, data)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from activations_cache import journal, manifest, plan
 from activations_cache.atomic import TEMPORARY_SUFFIX
-from activations_cache.journal import ShardRecord
+from activations_cache.journal import SHARD_FILE, ShardRecord
 
 LOCK_NAME = "writer.lock"
-SHARD_FILE = re.compile(r"shard-(\d+)-(\d{6,})\.h5")
 
 
 def shard_name(part: int, number: int) -> str:
@@ -28,11 +26,8 @@ def is_aside(name: str) -> bool:
 
 def next_number(shards: Sequence[ShardRecord]) -> int:
     """The number of the shard that a part gets next."""
-    if not shards:
-        return 0
-    match = SHARD_FILE.fullmatch(shards[-1].file)
-    assert match
-    return int(match.group(2)) + 1
+    names = [SHARD_FILE.fullmatch(shard.file) for shard in shards]
+    return max((int(name[2]) + 1 for name in names if name), default=0)
 
 
 def refuse_folder_in_use(folder: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from activations_cache.documents import MAX_CELLS
 from hooks.activations import LAYERLESS_SITES, CaptureSpec
 
 Cell = tuple[str, int | None, str]
@@ -57,6 +58,18 @@ def union(specs: Sequence[CaptureSpec]) -> CaptureSpec:
         layers="all" if all(open_ended) else tuple(layers),
         positions=_in_order(position for spec in specs for position in spec.positions),
     )
+
+
+def check_rectangle(parts: Sequence[CaptureSpec]) -> None:
+    """Raise ValueError where parts share a cell, or are together no rectangle."""
+    whole = union(parts)
+    # Counted before they are made: a few names and numbers can ask for more cells than fit.
+    sizes = [len(spec.sites) * len(spec.layers) * len(spec.positions) for spec in (whole, *parts)]
+    if max(sizes[0], sum(sizes[1:])) > MAX_CELLS:
+        raise ValueError(f"field parts: more than {MAX_CELLS} cells")
+    cells = [cell for part in parts for cell in cells_of(part)]
+    if len(set(cells)) < len(cells) or set(cells) != set(cells_of(whole)):
+        raise ValueError("field parts: they share cells, or are together no rectangle")
 
 
 def added_parts(old: CaptureSpec, new: CaptureSpec) -> tuple[CaptureSpec, ...]:

@@ -13,11 +13,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from activations_cache.atomic import DamagedFileError, replace_file
+from pydantic import FailFast
+
+from activations_cache.atomic import DamagedFileError, read_regular, replace_file
+from activations_cache.documents import Document, Ids
 
 FILE_NAME = "plan.json"
+
+
+class _File(Document):
+    """The file as it is written."""
+
+    batches: Annotated[tuple[Ids, ...], FailFast()]
 
 
 @dataclass(frozen=True)
@@ -83,12 +92,15 @@ class BatchPlan:
         """Read the file; ValueError where it is missing or not what was written."""
         path = folder / FILE_NAME
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
         except OSError as error:
             raise DamagedFileError(path, f"cannot be read ({error.strerror})") from None
         if hashlib.sha256(data).hexdigest() != sha256:
             raise DamagedFileError(path, "is damaged (its sha256 is not the manifest's)")
-        return cls(tuple(tuple(batch) for batch in json.loads(data)["batches"]))
+        try:
+            return cls.of(_File.parse(data).batches)
+        except ValueError as error:
+            raise DamagedFileError(path, f"is damaged ({error!s:.200})") from None
 
 
 def check_plan(stored: BatchPlan | None, wanted: Sequence[Sequence[str]], folder: Path) -> None:
@@ -134,8 +146,12 @@ def to_ranges(numbers: Iterable[int]) -> list[list[int]]:
     return ranges
 
 
-def from_ranges(ranges: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The numbers of `to_ranges`."""
+def from_ranges(ranges: Sequence[Sequence[int]], n: int) -> tuple[int, ...]:
+    """The numbers of `to_ranges`; ValueError where they are not below `n`, or more than `n`."""
+    if not all(first <= last < n for first, last in ranges):
+        raise ValueError(f"field batches: a range that is not within the {n} of the plan")
+    if sum(last - first + 1 for first, last in ranges) > n:
+        raise ValueError(f"field batches: more than the {n} of the plan")
     return tuple(number for first, last in ranges for number in range(first, last + 1))
 
 

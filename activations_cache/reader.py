@@ -78,7 +78,9 @@ class Reader:
         result = np.empty(len(rows), dtype=np.float32)
         for shard, here, local in self.contents.holdings.by_shard(0, rows):
             with _naming(self.folder / shard.file):
-                result[here] = read_option(self.folder, shard, option)[local]
+                result[here] = read_option(self.folder, self.contents.manifest, shard, option)[
+                    local
+                ]
         return result
 
     def parts_of(self, spec: CaptureSpec) -> tuple[CaptureSpec, Mapping[int, list[Cell]]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from activations_cache import journal
+from activations_cache.atomic import DamagedFileError
 from activations_cache.contents import read_folder
 from activations_cache.holdings import Holdings
+from activations_cache.journal import SHARD_FILE
 from activations_cache.lock import WriterLock
-from activations_cache.names import LOCK_NAME, SHARD_FILE, is_aside
+from activations_cache.names import LOCK_NAME, is_aside
 from activations_cache.verify import damages, left_over
 
 DAMAGED = "damaged"
@@ -40,31 +43,43 @@ def repair(path: str | Path, *, delete: bool = False) -> Repair:
 
     Args:
         path: the cache folder.
-        delete: delete shards instead of moving them.
+        delete: delete shards instead of moving them; but move those that may have been listed in
+            a line of the journal that cannot be read.
 
     Raises:
-        ValueError: no cache there, another schema version, or a manifest, plan or journal that
-            cannot be read.
+        ValueError: no cache there, another schema version, a manifest, plan or journal that cannot
+            be read, a manifest that is not that of the shards, or a `damaged/` that leads elsewhere.
         CacheLockedError: another process writes to this cache.
         OSError: the folder cannot be written.
     """
     folder = Path(path)
     read_folder(folder)
+    damaged = folder / DAMAGED
+    if os.path.lexists(damaged) and (damaged.is_symlink() or not damaged.is_dir()):
+        raise ValueError(f"{damaged} is no folder (a link, say); delete it and run again")
     lock = WriterLock(folder / LOCK_NAME)
     stale = [LOCK_NAME] if lock.path.exists() else []
     lock.acquire()
     try:
         made, batches, lines = read_folder(folder)
-        bad = {problem.file for problem in damages(folder, made, lines)} - {journal.FILE_NAME}
+        found = list(damages(folder, made, lines))
+        for problem in found:
+            if problem.kind == "unusable":
+                raise DamagedFileError(folder / problem.file, problem.what)
+        bad = {problem.file for problem in found} - {journal.FILE_NAME}
         kept = [shard for shard in lines.shards if shard.file not in bad]
         unlisted = {problem.file for problem in left_over(folder, lines)}
         if lines.torn or lines.damaged or len(kept) < len(lines.shards):
             # The journal first: a crash before the files are moved leaves shards that are not listed.
             journal.rewrite(folder, kept)
         shards = sorted(file for file in bad | unlisted if SHARD_FILE.fullmatch(file))
-        aside = [file for file in shards if (folder / file).exists()]
+        present = [file for file in shards if os.path.lexists(folder / file)]
+        deleted = [file for file in present if delete and (file in bad or not lines.damaged)]
+        aside = [file for file in present if file not in deleted]
+        for file in deleted:
+            (folder / file).unlink()
         for file in aside:
-            _take_away(folder / file, delete)
+            _set_aside(folder / file)
         removed = sorted(file for file in unlisted if is_aside(file))
         for file in removed:
             (folder / file).unlink()
@@ -76,20 +91,17 @@ def repair(path: str | Path, *, delete: bool = False) -> Repair:
     wanted = before.ids if batches is None else batches.ids
     return Repair(
         path=folder,
-        set_aside=() if delete else tuple(aside),
-        removed=(*stale, *removed, *(aside if delete else ())),
+        set_aside=tuple(aside),
+        removed=(*stale, *removed, *deleted),
         dropped=tuple(sorted(bad)),
         n_items=len(wanted) - len(held.done),
     )
 
 
-def _take_away(path: Path, delete: bool) -> None:
-    if delete:
-        path.unlink()
-        return
+def _set_aside(path: Path) -> None:
     folder = path.parent / DAMAGED
     folder.mkdir(exist_ok=True)
     target, number = folder / path.name, 1
-    while target.exists():
+    while os.path.lexists(target):
         target, number = folder / f"{path.stem}.{number}{path.suffix}", number + 1
     path.rename(target)

@@ -17,14 +17,16 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 from jaxtyping import Float32, Shaped
 from typing_extensions import Buffer
 
-from activations_cache.atomic import replace_file
+from activations_cache.atomic import open_to_read, replace_file
 from activations_cache.compression import Compression, filter_of
 from activations_cache.encoding import FORMATS, StorageDType
 
@@ -193,6 +195,43 @@ class _SparseFile:
         return bytes(result)
 
 
-def read_ids(file: h5py.File) -> Iterator[str]:
-    """The ids of an open shard, in row order."""
-    return (item.decode() for item in file["ids"][:])
+UNREADABLE = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError)
+"""What h5py raises for a file that is not as it should be."""
+
+
+@contextmanager
+def open_shard(path: Path) -> Iterator[h5py.File]:
+    """A shard, opened for reading through HDF5; raises one of UNREADABLE."""
+    with open_to_read(path) as file, h5py.File(file, "r") as shard:
+        yield shard
+
+
+def dataset_in(
+    shard: h5py.File,
+    name: str,
+    shape: tuple[int, ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
+) -> h5py.Dataset:
+    """A dataset of an open shard whose numbers lie in the shard itself.
+
+    Raises KeyError where there is none, OSError where HDF5 would read them from another file, or
+    where shape or dtype, if given, are others.
+    """
+    steps = name.split("/")
+    for end in range(1, len(steps) + 1):
+        step = "/".join(steps[:end])
+        link = shard.get(step, getlink=True)
+        if link is None:
+            raise KeyError(f"it has no {step}")
+        if not isinstance(link, h5py.HardLink):
+            raise OSError(f"{step} is a link")
+    dataset = shard[name]
+    if not isinstance(dataset, h5py.Dataset):
+        raise KeyError(name)
+    if dataset.external or dataset.is_virtual:
+        raise OSError(f"{name} lies in another file")
+    if shape is not None and dataset.shape != shape:
+        raise OSError(f"{name} has the shape {dataset.shape}, not {shape}")
+    if dtype is not None and dataset.dtype != dtype:
+        raise OSError(f"{name} holds {dataset.dtype}, not {dtype}")
+    return dataset

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import h5py
+import numpy as np
 
 from activations_cache import journal, manifest, plan
-from activations_cache.atomic import DamagedFileError
+from activations_cache.atomic import NOT_REGULAR, DamagedFileError, open_to_read
 from activations_cache.contents import read_folder, size_problem
 from activations_cache.encoding import FORMATS
 from activations_cache.holdings import Holdings
-from activations_cache.journal import Journal, ShardRecord
+from activations_cache.journal import SHARD_FILE, Journal, ShardRecord
 from activations_cache.lock import owner_of
 from activations_cache.manifest import Manifest
-from activations_cache.names import LOCK_NAME, SHARD_FILE, is_aside
+from activations_cache.names import LOCK_NAME, is_aside
 from activations_cache.parts import layers_of
+from activations_cache.shard import UNREADABLE, dataset_in, open_shard
 
 Kind = Literal["damaged", "left over", "incomplete", "unusable"]
 
@@ -93,13 +96,22 @@ def verify(path: str | Path) -> CacheReport:
 
 
 def damages(folder: Path, made: Manifest, lines: Journal) -> Iterator[Problem]:
-    """Shards that are not what was committed, and lines of the journal that cannot be read."""
+    """Shards that are not what was committed, and lines of the journal that cannot be read.
+
+    A shard whose checksum is right is what was committed: where it is not what the manifest says,
+    the manifest is "unusable".
+    """
     for number in lines.damaged:
         # Whose items it listed cannot be told; its shard is one that is not listed.
         yield Problem(journal.FILE_NAME, f"is damaged in line {number}", 0, "damaged")
     holder: dict[tuple[int, str], str] = {}
     for shard in lines.shards:
-        what = _shard_problem(folder, made, shard)
+        try:
+            what = _shard_problem(folder, made, shard)
+        except _OtherManifestError as error:
+            what = f"does not fit {shard.file}, whose sha256 is right and which {error}"
+            yield Problem(manifest.FILE_NAME, what, len(shard.ids), "unusable")
+            return
         again = [item for item in shard.ids if (shard.part, item) in holder]
         if what is None and again:
             first = holder[shard.part, again[0]]
@@ -116,7 +128,9 @@ def left_over(folder: Path, lines: Journal) -> Iterator[Problem]:
         yield Problem(journal.FILE_NAME, "ends in the middle of a line", 0, "left over")
     listed = {shard.file for shard in lines.shards}
     for path in sorted(folder.iterdir()):
-        if path.name == LOCK_NAME:
+        if path.name == LOCK_NAME and not stat.S_ISREG(path.lstat().st_mode):
+            yield Problem(LOCK_NAME, f"{NOT_REGULAR}; delete it", 0, "unusable")
+        elif path.name == LOCK_NAME:
             yield Problem(LOCK_NAME, "is that of a process that died", 0, "left over")
         elif is_aside(path.name):
             yield Problem(path.name, "was being written when the writer died", 0, "left over")
@@ -138,47 +152,65 @@ def _incomplete(made: Manifest, held: Holdings) -> Iterator[Problem]:
         )
 
 
+class _OtherManifestError(Exception):
+    """A shard as it was committed is not what the manifest says; in what."""
+
+
 def _shard_problem(folder: Path, made: Manifest, shard: ShardRecord) -> str | None:
-    """What is wrong with a shard, if anything."""
+    """What is wrong with a shard, if anything; _OtherManifestError where the manifest is wrong."""
     path = folder / shard.file
     if size := size_problem(folder, shard):
         return size
     try:
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        with open_to_read(path) as data:
+            sha256 = hashlib.file_digest(data, "sha256").hexdigest()
         if sha256 != shard.sha256:
             return f"is damaged: its sha256 is {sha256[:8]}..., not {shard.sha256[:8]}..."
-        with h5py.File(path, "r") as file:
-            return next(_differences(file, made, shard), None)
-    except (OSError, KeyError) as error:
-        return f"cannot be read: {error}"
+        with open_shard(path) as file:
+            n_items = dataset_in(file, "ids").shape[0]
+            if other := next(_unlike_manifest(file, made, shard.part, n_items), None):
+                raise _OtherManifestError(other)
+            return next(_unlike_line(file, shard), None)
+    except UNREADABLE as error:
+        return f"cannot be read: {' '.join(str(error).split()):.200}"
 
 
-def _differences(file: h5py.File, made: Manifest, shard: ShardRecord) -> Iterator[str]:
-    """In what a shard is not what manifest and journal say."""
-    if tuple(item.decode() for item in file["ids"][:]) != shard.ids:
-        yield "holds other ids than were committed"
-    part, format = made.parts[shard.part], FORMATS[made.dtype]
+def _unlike_manifest(file: h5py.File, made: Manifest, number: int, n_items: int) -> Iterator[str]:
+    """In what a shard of the part of this number is not what the manifest says."""
+    part, format = made.parts[number], FORMATS[made.dtype]
     if sorted(file["activations"]) != sorted(part.sites):
         yield f"holds the sites {', '.join(file['activations'])}, not {', '.join(part.sites)}"
     for site in part.sites:
-        stored = file[f"activations/{site}"]
-        shape = (len(layers_of(part, site)), len(part.positions), len(shard.ids), made.d_model)
+        stored = dataset_in(file, f"activations/{site}")
+        shape = (len(layers_of(part, site)), len(part.positions), n_items, made.d_model)
         if stored.shape != shape:
             yield f"holds {site} in the shape {stored.shape}, not {shape}"
         if stored.dtype != format.stored or stored.attrs["dtype"] != made.dtype:
-            yield f"holds {site} as {stored.attrs['dtype']} in {stored.dtype}, not {made.dtype}"
-        if shard.offsets is not None and stored.id.get_offset() != shard.offsets[site]:
-            yield f"holds {site} at byte {stored.id.get_offset()}, not {shard.offsets[site]}"
-    if shard.part == 0 and made.options:
-        names = list(file["option_logprobs"].attrs["names"])
+            yield f"holds {site} as {stored.attrs['dtype']!r} in {stored.dtype}, not {made.dtype}"
+        if (stored.chunks is None) != (made.compression is None):
+            yield f"holds {site} {'un' if stored.chunks is None else ''}compressed"
+    if number == 0 and made.options:
+        table = dataset_in(file, "option_logprobs", (n_items, len(made.options)), np.dtype("<f4"))
+        names = list(table.attrs["names"])
         if names != list(made.options):
             yield f"holds the options {', '.join(names)}, not {', '.join(made.options)}"
 
 
+def _unlike_line(file: h5py.File, shard: ShardRecord) -> Iterator[str]:
+    """In what a shard is not what its line of the journal says."""
+    ids = dataset_in(file, "ids", (len(shard.ids),))
+    if tuple(item.decode() for item in ids[:]) != shard.ids:
+        yield "holds other ids than were committed"
+    for site, stored in file["activations"].items():
+        place = stored.id.get_offset() if stored.chunks is None else None
+        listed = (shard.offsets or {}).get(site)
+        if place != listed:
+            yield f"holds {site} at byte {place}, not {listed}"
+
+
 def _n_rows(path: Path) -> int:
     try:
-        with h5py.File(path, "r") as file:
-            return len(file["ids"])
-    except (OSError, KeyError):
+        with open_shard(path) as file:
+            return int(dataset_in(file, "ids").size)
+    except UNREADABLE:
         return 0

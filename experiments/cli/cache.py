@@ -104,7 +104,11 @@ def _describe(cache: ActivationsCache) -> dict[str, Any]:
         "d_model": cache.d_model,
         "dtype": cache.dtype,
         "compression": cache.compression,
-        "bytes": sum(path.stat().st_size for path in cache.path.rglob("*") if path.is_file()),
+        "bytes": sum(
+            path.lstat().st_size
+            for path in cache.path.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        ),
         "fingerprint": dict(cache.fingerprint),
     }
 
