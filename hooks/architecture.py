@@ -60,6 +60,9 @@ class Readout:
 
     def __call__(self, states: Tensor) -> Tensor:
         """Turn states after the final norm, `[..., d_model]`, into float32 logits."""
+        weight = getattr(self.unembedding, "weight", states)
+        if weight.is_floating_point():  # Mamba's final norm gives float32 whatever the weights are.
+            states = states.to(weight.dtype)
         logits: Tensor = self.unembedding(states)
         if self.factor != 1.0:
             logits = logits * self.factor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -15,15 +16,14 @@ from jinja2.exceptions import TemplateError
 from torch import Tensor
 
 from hooks.activations import CaptureSpec
+from hooks.agreement import Gap, gap, widest_gap
 from hooks.architecture import first_tensor, text_config
-from hooks.backends import Backend, get_backend
+from hooks.backends import BACKENDS, get_backend
 from hooks.backends.torch import model_inputs
 from hooks.batching import Batch, padded_batch, shared_batch
 from hooks.examination import BackendFinding, Branches, Examination, Finding, TokenizerFindings
 from hooks.model import Model
 from hooks.prompts import Prompt, Rendered, render
-
-BACKENDS = ("torch", "transformer_lens", "nnsight")
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 _POSITIONS = ("mean_instruction", "instruction_last", "prompt_last")
@@ -34,18 +34,14 @@ _TEXTS = (
     "Zoë wrote “3 * 4 = 12” on the board.\n\n\tWas she right? Answer with one word, yes or no, and say no more.",
 )
 _SYSTEM = "You answer questions about geography."
-# Layouts and backends differ on real models by less than 2e-5 in float32, 0.02 in float16 and 0.1 in
-# bfloat16: faults below that show in float32 alone.
-_TOLERANCE = 5e-5
-_ROUNDING_STEPS = 32
 
 
-def examine(model: Model, backends: Sequence[str] = BACKENDS) -> Examination:
+def examine(model: Model, backends: Sequence[str] = tuple(BACKENDS)) -> Examination:
     """Examine a model.
 
     Args:
         model: from `load_model`.
-        backends: names out of `BACKENDS`; those that cannot run become findings, not errors.
+        backends: names out of `hooks.backends.BACKENDS`; those that cannot run become findings, not errors.
 
     Raises:
         ValueError: an unknown backend, or a model that reads fewer tokens than the shortest of the prompts has.
@@ -56,7 +52,6 @@ def examine(model: Model, backends: Sequence[str] = BACKENDS) -> Examination:
     spec = CaptureSpec(sites=architecture.sites, positions=_POSITIONS).resolve(model.n_layers)
     reference = get_backend("torch")
     logits = not architecture.readout_problem
-    tolerance = max(_TOLERANCE, _ROUNDING_STEPS * torch.finfo(model.dtype).eps)
 
     alone = [
         reference.read(model, padded_batch([prompt], model.pad_id), spec, logits=logits)
@@ -65,10 +60,9 @@ def examine(model: Model, backends: Sequence[str] = BACKENDS) -> Examination:
     sites = {site: torch.cat([states.sites[site] for states in alone]) for site in spec.sites}
     batches = {side: padded_batch(prompts, model.pad_id, side) for side in _SIDES}
 
-    def held(batch: Batch, wanted: Mapping[str, Tensor], backend: Backend = reference) -> Finding:
-        return _agreement(
-            _largest(backend.read(model, batch, spec, logits=False).sites, wanted), tolerance
-        )
+    def held(batch: Batch, wanted: Mapping[str, Tensor]) -> Finding:
+        found = reference.read(model, batch, spec, logits=False).sites
+        return _finding(widest_gap(found, wanted, model.dtype))
 
     return Examination(
         model=model.name,
@@ -82,14 +76,14 @@ def examine(model: Model, backends: Sequence[str] = BACKENDS) -> Examination:
         window=architecture.window,
         sites=architecture.sites,
         unavailable=dict(architecture.unavailable),
-        branches=_branches(model, sites, tolerance),
-        readout=_readout(model, prompts, [states.slot_logits for states in alone], tolerance),
+        branches=_branches(model, sites),
+        readout=_readout(model, prompts, [states.slot_logits for states in alone]),
         sharing=_sharing(model, prompts, sites, held),
         padding={side: held(batches[side], sites) for side in _SIDES},
         tokenizer=_tokenizer(model, prompts),
         magnitudes=_magnitudes(model, prompts),
         backends=tuple(
-            _backend(name, model, batches, spec, tolerance) for name in backends if name != "torch"
+            _backend(name, model, batches, spec) for name in backends if name != "torch"
         ),
         n_prompts=len(prompts),
         n_tokens=sum(map(len, prompts)),
@@ -112,41 +106,26 @@ def _prompts(model: Model) -> list[Rendered]:
         for index, text in enumerate(_TEXTS)
     ]
     rendered = sorted((render(model, prompt) for prompt in prompts), key=lambda p: p.token_ids)
-    short = [prompt for prompt in rendered if len(prompt) <= model.max_length]
+    # Beyond the switch of LongRoPE a batch is not what its prompts are alone.
+    limit = min(model.max_length, model.architecture.rope_switch or model.max_length)
+    short = [prompt for prompt in rendered if len(prompt) <= limit]
     if not short:
-        raise ValueError(f"model: it reads at most {model.max_length} tokens, too few to examine")
+        raise ValueError(f"model: it reads at most {limit} tokens, too few to examine")
     return short
 
 
-def _difference(found: Tensor, wanted: Tensor) -> Tensor:
-    """Return per vector the largest difference over the larger of 1 and its largest element."""
-    found, wanted = found.float().cpu(), wanted.float().cpu()
-    return (found - wanted).abs().amax(-1) / wanted.abs().amax(-1).clamp_min(1.0)
-
-
-def _largest(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[float, str]:
-    """Return the largest difference over sites of `[item, layer, position, d_model]`, and where."""
-    worst = (-1.0, "")
-    for site, states in found.items():
-        by_layer = _difference(states, wanted[site]).amax(dim=(0, 2))
-        # Not finite is worse than any number.
-        layer = int(by_layer.nan_to_num(nan=float("inf")).argmax())
-        difference = float(by_layer[layer].nan_to_num(nan=float("inf")))
-        if difference > worst[0]:
-            worst = (difference, f"{site} of layer {layer}" if len(by_layer) > 1 else site)
-    return worst
-
-
-def _agreement(worst: tuple[float, str], tolerance: float) -> Finding:
-    difference, where = worst
-    agrees = difference <= tolerance
-    note = f"largest in {where}" if agrees else f"{where} is off by {difference:.1g}"
-    if difference == 0:
+def _finding(gap: Gap) -> Finding:
+    note = (
+        f"largest in {gap.where}"
+        if gap.explained
+        else f"{gap.where} is off by {gap.difference:.1g}"
+    )
+    if gap.difference == 0:
         note = "equal bit for bit"
-    return Finding(agrees, difference, note, agrees)
+    return Finding(gap.explained, gap.difference, note, gap.explained)
 
 
-def _branches(model: Model, sites: Mapping[str, Tensor], tolerance: float) -> Branches:
+def _branches(model: Model, sites: Mapping[str, Tensor]) -> Branches:
     architecture = model.architecture
     if "attn_out" not in sites:
         reason = architecture.unavailable["attn_out"]
@@ -159,24 +138,20 @@ def _branches(model: Model, sites: Mapping[str, Tensor], tolerance: float) -> Br
         attention=paths[id(block.attention)],
         mlp=paths[id(block.mlp)],
         order="parallel" if "resid_mid" in architecture.unavailable else "sequential",
-        sum=_agreement(_largest(total, wanted), tolerance),
+        sum=_finding(widest_gap(total, wanted, model.dtype)),
     )
 
 
-def _readout(
-    model: Model, prompts: Sequence[Rendered], logits: Sequence[Tensor | None], tolerance: float
-) -> Finding:
+def _readout(model: Model, prompts: Sequence[Rendered], logits: Sequence[Tensor | None]) -> Finding:
     if model.architecture.readout_problem:
         return Finding(False, note=model.architecture.readout_problem)
-    largest = 0.0
-    for prompt, ours in zip(prompts, logits, strict=True):
-        assert ours is not None
-        with torch.inference_mode():
+    own = []
+    with torch.inference_mode():
+        for prompt in prompts:
             tokens = torch.tensor([prompt.token_ids], device=model.device)
-            own = model.module(input_ids=tokens, use_cache=False).logits[0, -1]
-        difference = float(_difference(ours[0], own).nan_to_num(nan=float("inf")))
-        largest = max(largest, difference)
-    return _agreement((largest, "the logits at the answer slot"), tolerance)
+            own.append(model.module(input_ids=tokens, use_cache=False).logits[0, -1])
+    ours = torch.cat([each for each in logits if each is not None])
+    return _finding(gap(ours, torch.stack(own), model.dtype, "the logits at the answer slot"))
 
 
 def _sharing(
@@ -244,11 +219,10 @@ def _backend(
     model: Model,
     batches: Mapping[Literal["left", "right"], Batch],
     spec: CaptureSpec,
-    tolerance: float,
 ) -> BackendFinding:
     """Compare a backend with the reference; whatever it raises is a finding."""
     refused: dict[str, str] = {}
-    worst = (-1.0, "")
+    gaps: list[Gap] = []
     try:
         backend = get_backend(name)
         for site in spec.sites:
@@ -263,14 +237,14 @@ def _backend(
         for side, batch in batches.items():
             found = backend.read(model, batch, read, logits=False).sites
             wanted = get_backend("torch").read(model, batch, read, logits=False).sites
-            difference, where = _largest(found, wanted)
-            worst = max(worst, (difference, f"{where}, padded on the {side}"))
+            widest = widest_gap(found, wanted, model.dtype)
+            gaps.append(replace(widest, where=f"{widest.where}, padded on the {side}"))
     except ValueError as error:
         return BackendFinding(name, Finding(False, note=_one_line(error)), refused)
     except Exception as error:
         note = f"failed with {type(error).__name__}: {_one_line(error)}"
         return BackendFinding(name, Finding(False, note=note, agrees=False), refused)
-    return BackendFinding(name, _agreement(worst, tolerance), refused)
+    return BackendFinding(name, _finding(max(gaps)), refused)
 
 
 def _one_line(error: Exception) -> str:

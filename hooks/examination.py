@@ -16,8 +16,8 @@ class Finding:
 
     Attributes:
         holds: whether the model has it.
-        difference: what was measured, None where nothing could be: the largest difference of a vector, over the larger
-            of 1 and its largest element.
+        difference: what was measured, None where nothing could be: the largest L2 norm of a vector's difference, over
+            the norm of the vector.
         note: why it does not hold, or where the difference lies.
         agrees: False where a measurement contradicts what was proved, so that results would be wrong.
     """

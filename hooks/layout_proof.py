@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from hooks.agreement import differences, largest_allowed
 from hooks.architecture import Architecture, first_tensor, text_config
 from hooks.batching import SHARED_ROW_TOKENS, Batch, padded_batch, shared_batch
 from hooks.prompts import Rendered
@@ -20,10 +21,6 @@ from hooks.prompts import Rendered
 _N_TOKENS = 8
 _N_SHARED = 5
 _N_ATTEMPTS = 3
-# Of a token's state, as the ratio of L2 norms. Layouts differ by 2e-6 in float32 and by 4e-2 in
-# bfloat16 on real models, and by 0.2 and more where a mask or a position is wrong.
-_LAYOUT_TOLERANCE = 5e-5
-_LAYOUT_ROUNDING_STEPS = 16
 
 
 def random_tokens(module: Any, n: int, seed: int = 0) -> list[int]:
@@ -42,7 +39,7 @@ def prove_layouts(module: Any, found: Architecture) -> Architecture:
     sides: tuple[Literal["left", "right"], ...] = ("left", "right")
     for side in sides:
         difference = _padding_difference(module, found, side)
-        if not difference <= _layout_tolerance(module):
+        if not difference <= largest_allowed(module.dtype):
             raise ValueError(
                 f"architecture: padding on the {side} changes the states of "
                 f"{type(module).__name__} (by {difference:.1g} of their norm); only models that "
@@ -62,7 +59,7 @@ def _padding_difference(module: Any, found: Architecture, side: Literal["left", 
     In half precision rounding alone sends a token to another expert now and then; what reads its
     padding does so every time.
     """
-    differences = []
+    attempts = []
     for seed in range(1, 1 + _N_ATTEMPTS):
         long = _prompt(module, _N_TOKENS - _N_SHARED, seed)
         short = _prompt(module, _N_SHARED, seed, n_shared=0)
@@ -74,10 +71,10 @@ def _padding_difference(module: Any, found: Architecture, side: Literal["left", 
                 "finite; choose bfloat16 or float32"
             )
         batch = padded_batch([long, short], short.token_ids[0], side)
-        differences.append(_largest_difference(_states(module, found, batch)[1], alone))
-        if differences[-1] <= _layout_tolerance(module):
+        attempts.append(float(differences(_states(module, found, batch)[1], alone).max()))
+        if attempts[-1] <= largest_allowed(module.dtype):
             break
-    return min(differences)
+    return min(attempts)
 
 
 def _sharing_problem(module: Any, found: Architecture) -> str:
@@ -93,8 +90,8 @@ def _sharing_problem(module: Any, found: Architecture) -> str:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         return f"it refuses a mask of its own shape: {str(error).partition(chr(10))[0]}"
     alone = [_states(module, found, padded_batch([prompt], pad))[0] for prompt in prompts]
-    difference = max(map(_largest_difference, together, alone))
-    if not difference <= _layout_tolerance(module):
+    difference = float(differences(torch.cat(together), torch.cat(alone)).max())
+    if not difference <= largest_allowed(module.dtype):
         return f"its states depend on where in a row a token lies (by {difference:.1g})"
     return ""
 
@@ -131,14 +128,3 @@ def _states(module: Any, found: Architecture, batch: Batch) -> list[Tensor]:
     finally:
         handle.remove()
     return [seen[-1][row, list(slots)] for row, slots in zip(batch.rows, batch.slots, strict=True)]
-
-
-def _largest_difference(states: Tensor, wanted: Tensor) -> float:
-    """Return the largest L2 norm of a token's difference, as a ratio of the token's own norm."""
-    norm = wanted.norm(dim=-1).clamp_min(torch.finfo(torch.float32).tiny)
-    return float(((states - wanted).norm(dim=-1) / norm).max())
-
-
-def _layout_tolerance(module: Any) -> float:
-    eps = float(torch.finfo(module.dtype).eps)
-    return max(_LAYOUT_TOLERANCE, _LAYOUT_ROUNDING_STEPS * eps)

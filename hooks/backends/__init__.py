@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hooks.model import Model
 
 # Imported when asked for, so that one broken library never stops the others.
-_BACKENDS: Mapping[str, str] = {
+BACKENDS: Mapping[str, str] = {
     "torch": "hooks.backends.torch",
     "transformer_lens": "hooks.backends.transformer_lens",
     "nnsight": "hooks.backends.nnsight",
@@ -66,10 +66,10 @@ def get_backend(name: str) -> Backend:
     Raises:
         ValueError: there is no such backend; lists those that there are. Or its library cannot be imported.
     """
-    if name not in _BACKENDS:
-        raise ValueError(f"backend: unknown backend {name!r}; choose from {', '.join(_BACKENDS)}")
+    if name not in BACKENDS:
+        raise ValueError(f"backend: unknown backend {name!r}; choose from {', '.join(BACKENDS)}")
     try:
-        backend: Backend = import_module(_BACKENDS[name]).BACKEND
+        backend: Backend = import_module(BACKENDS[name]).BACKEND
     except Exception as error:  # A library may break on import in any way.
         reason = str(error).partition("\n")[0]
         raise ValueError(

@@ -8,6 +8,7 @@ sites: the modules are those that the architecture has proved.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import nnsight
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from hooks.activations import CaptureSpec
 from hooks.backends import States
 from hooks.backends.points import Point, Points, execution_order
+from hooks.backends.proof import Proved, gaps
 from hooks.backends.torch import model_inputs
 from hooks.backends.twin import Twins, refuse_hooks
 from hooks.batching import Batch
@@ -40,39 +42,71 @@ class NnsightBackend:
     def __init__(self, remote: bool | str = False) -> None:
         self.name = "nnsight (remote)" if remote else "nnsight"
         self.remote = remote
-        self._wrapped: Twins[Any] = Twins(_wrap)
+        self._wrapped: Twins[Proved[Any]] = Twins(self._build)
 
     def check(self, model: Model, sites: tuple[str, ...]) -> None:
-        """Raise ValueError if the model lacks one of the sites, or has hooks, which nnsight would see in part only."""
+        """Wrap the model, if it is not wrapped yet, and prove what is read here; what runs elsewhere is not proved.
+
+        Raises:
+            ValueError: the model lacks one of the sites, or nnsight reads something else there, or the model has
+                hooks, which nnsight would see in part only.
+        """
         model.architecture.require(sites)
         refuse_hooks(model, self.name)
+        self._wrapped.of(model).require("nnsight", model, sites)
 
     def read(self, model: Model, batch: Batch, spec: CaptureSpec, *, logits: bool) -> States:
         """Run one batch in one trace."""
         self.check(model, spec.sites)
-        wrapped = self._wrapped.of(model)
-        points = Points(model, batch, spec, logits=logits)
-        wanted = sorted({part for p in points.order for part in _parts(p)}, key=execution_order)
-        paths = {id(module): path for path, module in model.module.named_modules()}
-        steps = [
-            (wrapped.get(paths[id(_module(model, point))]), point[0] == "resid_pre")
-            for point in wanted
-        ]
-        inputs = model_inputs(model, batch)
-        try:
-            with torch.inference_mode():
-                values = _trace(wrapped, inputs, steps, points.flat, self.remote)
-        except OutOfOrderError as error:
-            raise ValueError(
-                f"backend: nnsight cannot read {', '.join(spec.sites)} of model type "
-                f"{model.module.config.model_type!r}: its modules run in another order; "
-                'use backend="torch"'
-            ) from error
-        rows: dict[Point, Tensor] = dict(zip(wanted, values, strict=True))
-        for site, layer in points.order:
-            if site == "resid_mid":
-                rows[site, layer] = rows["resid_pre", layer] + rows["attn_out", layer]
-        return points.states(rows)
+        wrapped = self._wrapped.of(model).wrapper
+        return _read(wrapped, model, batch, spec, logits=logits, remote=self.remote)
+
+    def _build(self, model: Model, module: nn.Module) -> Proved[Any]:
+        wrapped = _wrap(model, module)
+        if self.remote:  # Another machine may compute in another type, and each trace waits for it.
+            return Proved(wrapped)
+        read = partial(_read, wrapped, model, logits=False, remote=False)
+        refused = {
+            site: f"it is off by {gap.difference:.0e}"
+            for site, gap in gaps(read, model, model.architecture.sites).items()
+            if not gap.explained
+        }
+        return Proved(wrapped, refused)
+
+
+def _read(
+    wrapped: Any,
+    model: Model,
+    batch: Batch,
+    spec: CaptureSpec,
+    *,
+    logits: bool,
+    remote: bool | str,
+) -> States:
+    points = Points(model, batch, spec, logits=logits)
+    wanted = sorted({part for p in points.order for part in _parts(p)}, key=execution_order)
+    paths = {id(module): path for path, module in model.module.named_modules()}
+    steps = [
+        (wrapped.get(paths[id(_module(model, point))]), point[0] == "resid_pre") for point in wanted
+    ]
+    inputs = model_inputs(model, batch)
+    try:
+        with torch.inference_mode():
+            shapes, values = _trace(wrapped, inputs, steps, points.flat, remote)
+    except OutOfOrderError as error:
+        raise ValueError(
+            f"backend: nnsight cannot read {', '.join(spec.sites)} of model type "
+            f"{model.module.config.model_type!r}: its modules run in another order; "
+            'use backend="torch"'
+        ) from error
+    for point, shape in zip(wanted, shapes, strict=False):  # The last one may have ended the trace.
+        points.check(point, shape)
+    rows: dict[Point, Tensor] = dict(zip(wanted, values, strict=True))
+    for site, layer in points.order:
+        if site == "resid_mid":
+            added = rows["attn_out", layer]
+            rows[site, layer] = rows["resid_pre", layer].to(added.device) + added
+    return points.states(rows)
 
 
 def _trace(
@@ -81,17 +115,25 @@ def _trace(
     steps: list[tuple[Any, bool]],
     flat: Tensor,
     remote: bool | str,
-) -> list[Tensor]:
-    """Copy rows out at (module, its input?) in turn. The block may travel: it uses nothing but torch and nnsight."""
+) -> tuple[list[tuple[int, ...]], list[Tensor]]:
+    """Copy rows out at (module, its input?) in turn, up to the first value that is too small, and return all shapes.
+
+    The block may travel: it uses nothing but torch and nnsight.
+    """
+    n_slots = inputs["input_ids"].numel()
     with wrapped.trace(remote=remote, **inputs) as tracer:
+        shapes: list[tuple[int, ...]] = nnsight.save([])
         rows: list[Tensor] = nnsight.save([])
         for module, reads_input in steps:
             value = module.input if reads_input else module.output
             states = value[0] if isinstance(value, tuple | list) else value
+            shapes.append(tuple(states.shape))
             states = states.reshape(-1, states.shape[-1])
+            if len(states) != n_slots:
+                break
             rows.append(states.index_select(0, flat.to(states.device)))
         tracer.stop()
-    return rows
+    return shapes, rows
 
 
 def _wrap(model: Model, module: nn.Module) -> Any:

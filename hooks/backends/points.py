@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from hooks.activations import CaptureSpec
 from hooks.backends import States
-from hooks.batching import Batch, Gather
+from hooks.batching import Batch
+from hooks.gather import Gather
 from hooks.model import Model
 
 Point = tuple[str, int]
@@ -48,8 +49,15 @@ class Points:
             self.flat = torch.cat([self.flat, answers.flat])
         self.order: tuple[Point, ...] = tuple(sorted(points, key=execution_order))
 
-    def rows(self, states: Float[Tensor, "*slot d_model"]) -> Float[Tensor, "token d_model"]:
+    def check(self, point: Point, shape: Sequence[int]) -> None:
+        """Raise RuntimeError if what passes at a point is not `[row, slot, d_model]` of the batch."""
+        self._gather.check(shape, *point)
+
+    def rows(
+        self, point: Point, states: Float[Tensor, "*slot d_model"]
+    ) -> Float[Tensor, "token d_model"]:
         """Copy the wanted rows out of what passes at a point."""
+        self.check(point, states.shape)
         return states.reshape(-1, states.shape[-1]).index_select(0, self.flat.to(states.device))
 
     def states(self, rows: Mapping[Point, Float[Tensor, "token d_model"]]) -> States:
@@ -71,7 +79,7 @@ class Points:
         assert self._model.architecture.readout is not None
         with torch.inference_mode():
             answers = rows["final_norm", 0][n_tokens:].to(device)
-            logits = self._model.architecture.readout(answers)
+            logits = self._model.architecture.readout(answers).to(device)
         # Cloned outside inference mode: its tensors could not be trained on.
         return States(sites, logits.clone())
 

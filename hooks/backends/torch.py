@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
 from hooks.architecture import Block, block_input, first_tensor
 from hooks.backends import States
-from hooks.batching import Batch, Gather
+from hooks.batching import Batch
+from hooks.gather import Gather
 from hooks.model import Model
 from hooks.transfer import to_host
 
@@ -105,7 +106,6 @@ class Recorder:
         self._spec = spec
         self._ids = batch.ids
         self._gather = Gather.of(batch, spec.positions, model.device)
-        self._shape = tuple(batch.token_ids.shape)
         n_items, n_positions = self._gather.shape
         self.sites: dict[str, Tensor] = {
             site: torch.empty(
@@ -152,7 +152,7 @@ class Recorder:
         block = self._architecture.blocks[layer]
 
         def record(states: Tensor) -> None:
-            self._put(self._rows(states, site, layer), site, index)
+            self._put(self._gather.rows(states, site, layer), site, index)
 
         if site in ("embed", "resid_pre"):
             self._before[block.module].append(record)
@@ -175,27 +175,15 @@ class Recorder:
         entered: list[Tensor] = []
 
         def remember(states: Tensor) -> None:
-            entered[:] = [self._rows(states, "resid_mid", layer)]
+            entered[:] = [self._gather.rows(states, "resid_mid", layer)]
 
         def add(states: Tensor) -> None:
-            added = self._rows(states, "resid_mid", layer)
+            added = self._gather.rows(states, "resid_mid", layer)
             self._put(entered.pop().to(added.device) + added, "resid_mid", index)
 
         assert block.attention is not None
         self._before[block.module].append(remember)
         self._after[block.attention].append(add)
-
-    def _rows(self, states: Tensor, site: str, layer: int) -> Tensor:
-        rows, slots = self._shape
-        shapes: list[tuple[int, ...]] = [(rows, slots)]
-        if site == "mlp_out":
-            shapes.append((rows * slots,))  # OPT flattens the rows around its MLP.
-        if tuple(states.shape[:-1]) not in shapes:
-            raise RuntimeError(
-                f"{site} of layer {layer} has shape {tuple(states.shape)}, "
-                f"not ({rows}, {slots}, d_model)"
-            )
-        return self._gather.rows(states)
 
     def _put(self, rows: Tensor, site: str, index: int) -> None:
         self.sites[site][:, index].copy_(self._gather.means(rows))

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from hooks.architecture import text_config
 from hooks.model import Model
 
 T = TypeVar("T")
@@ -35,7 +36,8 @@ def twin(module: nn.Module) -> nn.Module:
 class Twins(Generic[T]):
     """Keeps what a backend has built around the twin of a model.
 
-    It lives as long as the model, and is built anew when the model's modules or tensors have been changed or replaced.
+    It lives as long as the model, and is built anew when the model's modules, tensors or attention implementation
+    have been changed or replaced.
     """
 
     def __init__(self, build: Callable[[Model, nn.Module], T]) -> None:
@@ -62,13 +64,19 @@ def refuse_hooks(model: Model, backend: str) -> None:
                 )
 
 
+def attention_of(module: nn.Module) -> str:
+    """Return the attention implementation that the language model runs."""
+    return str(text_config(module)._attn_implementation)
+
+
 def _tensors(module: nn.Module) -> Iterator[Any]:
     return chain(module.parameters(), module.buffers())
 
 
 def _state(module: nn.Module) -> tuple[Any, ...]:
-    """Identify the modules and tensors; a tensor's version counts the writes to it."""
+    """Identify modules, tensors and attention; a tensor's version counts the writes to it."""
     return (
+        attention_of(module),
         *(id(part) for part in module.modules()),
         *((id(t), 0 if t.is_inference() else t._version) for t in _tensors(module)),
     )

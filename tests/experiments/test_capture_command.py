@@ -16,7 +16,7 @@ import pytest
 
 from activations_cache import ActivationsCache
 from hooks import CaptureSpec, Prompt, capture, load_model
-from hooks.batching import Gather
+from hooks.gather import Gather
 from tests.experiments import parity
 
 Command = Callable[..., tuple[int, str, str]]

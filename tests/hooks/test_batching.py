@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hooks.batching import (
-    Gather,
     common_prefix,
     padded_batch,
     plan_batches,
     shared_batch,
     shared_length,
 )
+from hooks.gather import Gather
 from hooks.prompts import Rendered
 
 
@@ -110,5 +110,5 @@ def test_gather_averages_spans_of_either_side() -> None:
         batch = padded_batch(prompts, 0, side=side)
         states = batch.token_ids.float()[..., None]
         gather = Gather.of(batch, ("mean_instruction", "prompt_last"), torch.device("cpu"))
-        means = gather.means(gather.rows(states))
+        means = gather.means(gather.rows(states, "resid_post", 0))
         assert means[..., 0].tolist() == [[1.5, 3.0], [5.0, 5.0]]

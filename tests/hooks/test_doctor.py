@@ -143,8 +143,8 @@ def test_layers_that_float16_cannot_hold_are_named(llama: Model) -> None:
     assert found.overflowing == (0, 1, 2)
     assert all(largest > 65_504 for largest in found.magnitudes)
     assert found.problems == ()
-    half = Model.from_module(llama.module.half(), llama.tokenizer, name="half")
-    found = examine(half, ())
+    llama.module.half()  # Loaded like this it would be refused.
+    found = examine(llama, ())
     assert found.magnitudes == (float("inf"),) * 3
     (problem,) = found.problems
     assert problem.startswith("residual stream: not finite in float16 from layer 0 on; choose bf")
@@ -190,13 +190,13 @@ def examined_by(monkeypatch: pytest.MonkeyPatch, llama: Model) -> Callable[..., 
 
 def test_a_backend_that_lies_is_caught_and_named(examined_by: Callable[..., Examination]) -> None:
     def lie(sites: dict[str, Tensor]) -> None:
-        sites["attn_out"][1, 2, 0, 5] += 1e-2
+        sites["attn_out"][1, 2, 0] *= 1.01
 
     found = examined_by(Stub(lie))
     (backend,) = found.backends
     assert not backend.states.agrees
     assert backend.states.difference is not None
-    assert 1e-3 < backend.states.difference <= 1.01e-2
+    assert backend.states.difference == pytest.approx(1e-2, rel=1e-3)
     (problem,) = found.problems
     assert problem.startswith("backend nnsight: attn_out of layer 2, padded on the ")
     assert problem.endswith("is off by 0.01")
