@@ -43,8 +43,8 @@ def repair(path: str | Path, *, delete: bool = False) -> Repair:
 
     Args:
         path: the cache folder.
-        delete: delete shards instead of moving them; but move those that may have been listed in
-            a line of the journal that cannot be read.
+        delete: delete shards instead of moving them; not where a line of the journal cannot be
+            read, for the shard that it listed may be a good one.
 
     Raises:
         ValueError: no cache there, another schema version, a manifest, plan or journal that cannot
@@ -74,8 +74,7 @@ def repair(path: str | Path, *, delete: bool = False) -> Repair:
             journal.rewrite(folder, kept)
         shards = sorted(file for file in bad | unlisted if SHARD_FILE.fullmatch(file))
         present = [file for file in shards if os.path.lexists(folder / file)]
-        deleted = [file for file in present if delete and (file in bad or not lines.damaged)]
-        aside = [file for file in present if file not in deleted]
+        deleted, aside = (present, []) if delete and not lines.damaged else ([], present)
         for file in deleted:
             (folder / file).unlink()
         for file in aside:

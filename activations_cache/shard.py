@@ -206,6 +206,19 @@ def open_shard(path: Path) -> Iterator[h5py.File]:
         yield shard
 
 
+def object_in(shard: h5py.File, name: str) -> Any:
+    """A group or dataset of an open shard; KeyError where there is none, OSError where it is a link."""
+    steps = name.split("/")
+    for end in range(1, len(steps) + 1):
+        step = "/".join(steps[:end])
+        link = shard.get(step, getlink=True)
+        if link is None:
+            raise KeyError(f"it has no {step}")
+        if not isinstance(link, h5py.HardLink):
+            raise OSError(f"{step} is a link")
+    return shard[name]
+
+
 def dataset_in(
     shard: h5py.File,
     name: str,
@@ -217,17 +230,9 @@ def dataset_in(
     Raises KeyError where there is none, OSError where HDF5 would read them from another file, or
     where shape or dtype, if given, are others.
     """
-    steps = name.split("/")
-    for end in range(1, len(steps) + 1):
-        step = "/".join(steps[:end])
-        link = shard.get(step, getlink=True)
-        if link is None:
-            raise KeyError(f"it has no {step}")
-        if not isinstance(link, h5py.HardLink):
-            raise OSError(f"{step} is a link")
-    dataset = shard[name]
+    dataset = object_in(shard, name)
     if not isinstance(dataset, h5py.Dataset):
-        raise KeyError(name)
+        raise KeyError(f"{name} is no dataset")
     if dataset.external or dataset.is_virtual:
         raise OSError(f"{name} lies in another file")
     if shape is not None and dataset.shape != shape:

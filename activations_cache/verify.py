@@ -22,7 +22,7 @@ from activations_cache.lock import owner_of
 from activations_cache.manifest import Manifest
 from activations_cache.names import LOCK_NAME, is_aside
 from activations_cache.parts import layers_of
-from activations_cache.shard import UNREADABLE, dataset_in, open_shard
+from activations_cache.shard import UNREADABLE, dataset_in, object_in, open_shard
 
 Kind = Literal["damaged", "left over", "incomplete", "unusable"]
 
@@ -178,8 +178,9 @@ def _shard_problem(folder: Path, made: Manifest, shard: ShardRecord) -> str | No
 def _unlike_manifest(file: h5py.File, made: Manifest, number: int, n_items: int) -> Iterator[str]:
     """In what a shard of the part of this number is not what the manifest says."""
     part, format = made.parts[number], FORMATS[made.dtype]
-    if sorted(file["activations"]) != sorted(part.sites):
-        yield f"holds the sites {', '.join(file['activations'])}, not {', '.join(part.sites)}"
+    sites = sorted(object_in(file, "activations"))
+    if sites != sorted(part.sites):
+        yield f"holds the sites {', '.join(sites)}, not {', '.join(part.sites)}"
     for site in part.sites:
         stored = dataset_in(file, f"activations/{site}")
         shape = (len(layers_of(part, site)), len(part.positions), n_items, made.d_model)
@@ -189,6 +190,8 @@ def _unlike_manifest(file: h5py.File, made: Manifest, number: int, n_items: int)
             yield f"holds {site} as {stored.attrs['dtype']!r} in {stored.dtype}, not {made.dtype}"
         if (stored.chunks is None) != (made.compression is None):
             yield f"holds {site} {'un' if stored.chunks is None else ''}compressed"
+    if number == 0 and not made.options and "option_logprobs" in file.keys():  # noqa: SIM118
+        yield "holds options, not none"
     if number == 0 and made.options:
         table = dataset_in(file, "option_logprobs", (n_items, len(made.options)), np.dtype("<f4"))
         names = list(table.attrs["names"])
@@ -201,7 +204,8 @@ def _unlike_line(file: h5py.File, shard: ShardRecord) -> Iterator[str]:
     ids = dataset_in(file, "ids", (len(shard.ids),))
     if tuple(item.decode() for item in ids[:]) != shard.ids:
         yield "holds other ids than were committed"
-    for site, stored in file["activations"].items():
+    for site in {*object_in(file, "activations"), *(shard.offsets or ())}:
+        stored = dataset_in(file, f"activations/{site}")
         place = stored.id.get_offset() if stored.chunks is None else None
         listed = (shard.offsets or {}).get(site)
         if place != listed:
