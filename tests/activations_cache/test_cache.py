@@ -283,22 +283,45 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
         ActivationsCache.open(tmp_path / "cache")
 
 
-def test_trap_14_a_fork_reads_and_does_not_disturb_the_writer(tmp_path: Path) -> None:
-    cache = create(tmp_path / "cache")
-    cache.append(make_batch(["a", "b"]))
-    expected = cache.read("resid_post", layer=3, position="prompt_last")
+def open_handles() -> int:
+    """How many objects of HDF5 this process holds open."""
+    return int(h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_ALL))
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_trap_14_a_fork_reads_and_does_not_disturb_the_writer(
+    tmp_path: Path, compression: str | None
+) -> None:
+    if compression:
+        pytest.importorskip("hdf5plugin")
+    cache = create(tmp_path / "cache", compression=compression)
+    batch = make_batch(["a", "b"], options=("yes",))
+    cache.append(batch)
+    before = open_handles()
+
+    def read() -> None:
+        np.testing.assert_array_equal(
+            cache.read("resid_post", layer=3, position="prompt_last"),
+            stored_value(batch.sites["resid_post"][:, 1, 1], "bfloat16"),
+        )
+        np.testing.assert_array_equal(cache.read_options("yes"), batch.option_logprobs["yes"])
+        # A handle that outlives the call would be shared with every process forked later.
+        assert open_handles() == before
 
     def read_in_fork() -> None:
-        got = cache.read("resid_post", layer=3, position="prompt_last")
-        np.testing.assert_array_equal(got, expected)
+        read()
         with pytest.raises(ValueError, match="is being written by process"):
-            cache.append(make_batch(["c"]))
+            cache.append(make_batch(["c"], options=("yes",)))
         cache.close()
 
-    fork = multiprocessing.get_context("fork").Process(target=read_in_fork)
-    fork.start()
-    fork.join()
-    assert fork.exitcode == 0
-    cache.append(make_batch(["d"]))
+    read()
+    forks = [multiprocessing.get_context("fork").Process(target=read_in_fork) for _ in range(2)]
+    for fork in forks:
+        fork.start()
+    read()
+    for fork in forks:
+        fork.join()
+        assert fork.exitcode == 0
+    cache.append(make_batch(["d"], options=("yes",)))
     cache.close()
     assert ActivationsCache.open(tmp_path / "cache").ids == ("a", "b", "d")

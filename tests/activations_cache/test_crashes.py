@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,43 @@ def test_a_capture_killed_many_times_ends_as_one_that_was_not(tmp_path: Path) ->
     # A writer killed between its last commit and its end leaves its lock, for the next one to take.
     names = {path.name for path in (tmp_path / "killed").iterdir()} - {LOCK_NAME}
     assert names == {path.name for path in (tmp_path / "whole").iterdir()}
+
+
+def die_in_the_middle_of_a_file(folder: Path, after: int, work: str) -> None:
+    """The kernel kills at the first byte beyond `after`: the file is left half written."""
+    cache = ActivationsCache.open(folder)
+    cache.extend(SPEC)
+    if work == "shard":
+        cache.append(make_batch(PLAN[1], options=("yes",)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, after))
+    if work == "shard":
+        cache.flush()
+    else:
+        cache.extend(replace(SPEC, sites=("final_norm",)))
+
+
+@pytest.mark.parametrize("work", ["shard", "manifest"])
+def test_trap_13_a_file_that_was_half_written_does_not_have_its_name(
+    tmp_path: Path, work: str
+) -> None:
+    folder = tmp_path / "cache"
+    with ActivationsCache.create(folder, fingerprint=FINGERPRINT, spec=SPEC) as cache:
+        cache.append(make_batch(PLAN[0], options=("yes",)))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    name, half = {
+        "shard": ("shard-0-000001.h5", 3000),
+        "manifest": ("manifest.json", 300),
+    }[work]
+    writer = start(die_in_the_middle_of_a_file, folder, half, work)
+    writer.join()
+    assert writer.exitcode == -signal.SIGXFSZ
+    assert (folder / f"{name}.tmp").stat().st_size == half
+    (folder / f"{name}.tmp").unlink()
+    (folder / LOCK_NAME).unlink()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert verify(folder).problems == ()
 
 
 def die_before_second_line(folder: Path) -> None:
