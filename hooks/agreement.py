@@ -49,7 +49,7 @@ def differences(
     found, wanted = found.float().cpu(), wanted.float().cpu()
     norms = wanted.norm(dim=-1).clamp_min(torch.finfo(torch.float32).tiny)
     each: Tensor = (found - wanted).norm(dim=-1) / norms
-    return each.nan_to_num(nan=float("inf"))
+    return each.nan_to_num(nan=float("inf"), posinf=float("inf"))
 
 
 def largest_allowed(dtype: torch.dtype) -> float:

@@ -205,7 +205,12 @@ def _magnitudes(model: Model, prompts: Sequence[Rendered]) -> tuple[float, ...]:
         for layer, block in enumerate(model.architecture.blocks):
 
             def see(_: Any, __: Any, output: Any, layer: int = layer) -> None:
-                peak = float(first_tensor(output).abs().max().nan_to_num(nan=float("inf")))
+                peak = float(
+                    first_tensor(output)
+                    .abs()
+                    .max()
+                    .nan_to_num(nan=float("inf"), posinf=float("inf"))
+                )
                 largest[layer] = max(largest[layer], peak)
 
             stack.callback(block.module.register_forward_hook(see).remove)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from hooks.activations import Activations, CaptureSpec
 from hooks.backends.torch import Recorder
@@ -18,10 +15,9 @@ from hooks.batching import Batch, common_prefix, padded_batch
 from hooks.model import Model
 from hooks.plan import may_share, render_all
 from hooks.positions import check_positions, token_range
-from hooks.prompts import Prompt, Rendered
+from hooks.prompts import STAND_IN, Prompt, Rendered
+from hooks.sampling import GumbelNoise, row_seed
 from hooks.weights import quiet_transformers
-
-_STAND_IN = "SELFPROBESTANDIN"
 
 
 @dataclass(frozen=True)
@@ -80,19 +76,7 @@ def generate(
     Raises:
         ValueError: names the field, the value and the mend, before any work starts.
     """
-    for name, count in (
-        ("max_new_tokens", max_new_tokens),
-        ("n_samples", n_samples),
-        ("batch_size", batch_size),
-    ):
-        if count < 1:
-            raise ValueError(f"{name}: {count} is not positive")
-    if temperature is not None and not temperature > 0:
-        raise ValueError(f"temperature: {temperature} is not positive; None is greedy")
-    if temperature is None and n_samples > 1:
-        raise ValueError(
-            f"n_samples: {n_samples} greedy completions would be equal; give a temperature"
-        )
+    _check_counts(max_new_tokens, n_samples, batch_size, temperature)
     if (spec is None) != (on_states is None):
         raise ValueError("on_states: give spec and on_states together, or neither")
     rendered = render_all(model, prompts, max_new_tokens)
@@ -116,6 +100,24 @@ def generate(
         if on_states is not None and states is not None:
             on_states(states)
     return [found[prompt.id, sample] for prompt in rendered for sample in range(n_samples)]
+
+
+def _check_counts(
+    max_new_tokens: int, n_samples: int, batch_size: int, temperature: float | None
+) -> None:
+    for name, count in (
+        ("max_new_tokens", max_new_tokens),
+        ("n_samples", n_samples),
+        ("batch_size", batch_size),
+    ):
+        if count < 1:
+            raise ValueError(f"{name}: {count} is not positive")
+    if temperature is not None and not temperature > 0:
+        raise ValueError(f"temperature: {temperature} is not positive; None is greedy")
+    if temperature is None and n_samples > 1:
+        raise ValueError(
+            f"n_samples: {n_samples} greedy completions would be equal; give a temperature"
+        )
 
 
 def _batches(
@@ -155,8 +157,8 @@ def _end_of_turn(tokenizer: Any) -> int | None:
     """Return the special token that the chat template puts behind an assistant's message."""
     if not getattr(tokenizer, "chat_template", None):
         return None
-    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _STAND_IN}]
-    after = tokenizer.apply_chat_template(turns, tokenize=False).partition(_STAND_IN)[2]
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": STAND_IN}]
+    after = tokenizer.apply_chat_template(turns, tokenize=False).partition(STAND_IN)[2]
     ids = tokenizer(after, add_special_tokens=False)["input_ids"]
     added = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
     return int(ids[0]) if ids and ids[0] in added else None
@@ -183,8 +185,8 @@ def _generate_batch(
         recorder = Recorder(model, batch.without_prefix(prefix, firsts), spec)
     processors = LogitsProcessorList()
     if temperature is not None:
-        seeds = [_row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
-        processors.append(_GumbelNoise(seeds, temperature, model.device))
+        seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
+        processors.append(GumbelNoise(seeds, temperature, model.device))
     config = GenerationConfig(
         max_new_tokens=max_new_tokens,
         do_sample=False,
@@ -274,28 +276,3 @@ def _prompts_first(model: Model, batch: Batch, recorder: Recorder | None) -> Ite
         # Of the whole model: OPT runs its decoder without calling what it calls its base model.
         stack.callback(model.module.register_forward_hook(read).remove)
         yield
-
-
-class _GumbelNoise:
-    """Logits processor whose argmax is a draw from softmax(logits / temperature).
-
-    Each row has a random stream of its own. Gumbel (1954); Maddison et al. 2014, 1411.0030.
-    """
-
-    def __init__(self, seeds: Sequence[int], temperature: float, device: torch.device) -> None:
-        self._streams = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self._temperature = temperature
-
-    def __call__(
-        self, input_ids: Int[Tensor, "row token"], scores: Float[Tensor, "row vocabulary"]
-    ) -> Float[Tensor, "row vocabulary"]:
-        # In float32 one draw in 2^24 is 0, and its token would win whatever its probability.
-        exponential = torch.empty_like(scores, dtype=torch.float64)
-        for row, stream in zip(exponential, self._streams, strict=True):
-            row.exponential_(generator=stream)
-        return scores.double() / self._temperature - exponential.log()
-
-
-def _row_seed(seed: int, id: str, sample: int) -> int:
-    digest = hashlib.sha256(f"{seed} {sample} {id}".encode()).digest()
-    return int.from_bytes(digest[:7], "big")

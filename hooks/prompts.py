@@ -12,7 +12,7 @@ ROLES = ("system", "user", "assistant")
 
 # Llama 3's template prints today's date unless it is told one: tokens must not change overnight.
 _TEMPLATE_DATE = "26 Jul 2024"
-_STAND_IN = "SELFPROBESTANDIN"
+STAND_IN = "SELFPROBESTANDIN"
 
 
 class Message(TypedDict):
@@ -248,12 +248,12 @@ def _chat_text(
     """
     content = messages[-1]["content"]
     instruction = prompt.instruction
-    stand_in_content = content[: len(content) - len(instruction)] + _STAND_IN
+    stand_in_content = content[: len(content) - len(instruction)] + STAND_IN
     stand_in: Message = {"role": "user", "content": stand_in_content}
     try:
         text = _apply_template(tokenizer, messages)
         before, found, after = _apply_template(tokenizer, (*messages[:-1], stand_in)).partition(
-            _STAND_IN
+            STAND_IN
         )
     except TemplateError as error:
         raise ValueError(f"prompt {prompt.id!r}: the chat template refuses it: {error}") from error

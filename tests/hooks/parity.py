@@ -113,6 +113,20 @@ def _gpt(config: str, sizes: dict[str, Any], **more: Any) -> Family:
     return Family(config, sizes, **{**names, **more})
 
 
+def _neox(sizes: dict[str, Any], **more: Any) -> Family:
+    sizes = {**_SIZES, "intermediate_size": 48, **sizes}
+    return Family(
+        "GPTNeoXConfig", sizes, attention=("attention",), blocks="gpt_neox.layers", **more
+    )
+
+
+def _falcon(sizes: dict[str, Any], **more: Any) -> Family:
+    sizes = {**_SIZES, **sizes}
+    return Family(
+        "FalconConfig", sizes, attention=("self_attention",), blocks="transformer.h", **more
+    )
+
+
 FAMILIES: dict[str, Family] = {
     "gpt2": _gpt("GPT2Config", {**_GPT, "n_positions": 256}),
     "llama": Family("LlamaConfig", _GATED),
@@ -143,19 +157,8 @@ FAMILIES: dict[str, Family] = {
     "vaultgemma": Family(
         "VaultGemmaConfig", {**_HEADS, **_MIXED}, mid="pre_feedforward_layernorm", sdpa=False
     ),
-    "gpt_neox": Family(
-        "GPTNeoXConfig",
-        {**_SIZES, "intermediate_size": 48},
-        attention=("attention",),
-        blocks="gpt_neox.layers",
-        missing=PARALLEL,
-    ),
-    "gpt_neox_sequential": Family(
-        "GPTNeoXConfig",
-        {**_SIZES, "intermediate_size": 48, "use_parallel_residual": False},
-        attention=("attention",),
-        blocks="gpt_neox.layers",
-    ),
+    "gpt_neox": _neox({}, missing=PARALLEL),
+    "gpt_neox_sequential": _neox({"use_parallel_residual": False}),
     "phi": Family("PhiConfig", _GATED, missing=PARALLEL),
     "phi3": Family("Phi3Config", {**_GATED, **_SLIDING}),
     "opt": Family(
@@ -176,27 +179,9 @@ FAMILIES: dict[str, Family] = {
         shares=False,
         sdpa=False,
     ),
-    "falcon": Family(
-        "FalconConfig",
-        {**_SIZES, "multi_query": True, "parallel_attn": True},
-        attention=("self_attention",),
-        blocks="transformer.h",
-        missing=PARALLEL,
-    ),
-    "falcon_new": Family(
-        "FalconConfig",
-        {**_SIZES, "new_decoder_architecture": True, "num_kv_heads": 2},
-        attention=("self_attention",),
-        blocks="transformer.h",
-        missing=PARALLEL,
-    ),
-    "falcon_alibi": Family(
-        "FalconConfig",
-        {**_SIZES, "parallel_attn": False, "alibi": True},
-        attention=("self_attention",),
-        blocks="transformer.h",
-        shares=False,
-    ),
+    "falcon": _falcon({"multi_query": True, "parallel_attn": True}, missing=PARALLEL),
+    "falcon_new": _falcon({"new_decoder_architecture": True, "num_kv_heads": 2}, missing=PARALLEL),
+    "falcon_alibi": _falcon({"parallel_attn": False, "alibi": True}, shares=False),
     "mpt": Family(
         "MptConfig",
         {"d_model": 32, "n_heads": 4, "n_layers": 2},

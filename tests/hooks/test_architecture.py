@@ -7,10 +7,11 @@ import pytest
 import torch
 import transformers as tf
 from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from hooks import CaptureSpec, Model, Prompt, capture, logit_lens, render
-from hooks.architecture import find_backbone, find_blocks, find_final_norm
-from hooks.proof import prove_architecture
+from hooks.architecture import find_backbone, find_blocks, find_final_norm, first_tensor
+from hooks.proof import _adds_up, prove_architecture
 from tests.hooks.parity import model_of, module_of
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
@@ -119,3 +120,67 @@ def test_a_dtype_that_cannot_hold_the_states_is_refused(
         ValueError, match="dtype: float16 cannot hold the states of LlamaForCausalLM"
     ):
         prove_architecture(module.half())
+
+
+@pytest.mark.parametrize("branch", ["self_attn", "mlp"])
+def test_a_block_that_adds_a_twentieth_more_is_no_sum_in_half_precision(branch: str) -> None:
+    module = module_of("LlamaConfig", GATED).bfloat16()
+    block = module.model.layers[1]
+    added: list[Any] = []
+
+    def more(_: Any, __: Any, output: Any) -> Any:
+        return output + 0.05 * first_tensor(added.pop())
+
+    block.get_submodule(branch).register_forward_hook(lambda _, __, output: added.append(output))
+    block.register_forward_hook(more)
+    reason = prove_architecture(module).unavailable["attn_out"]
+    assert reason.startswith("in block 1 no two modules add up")
+
+
+def test_padding_that_leaks_by_a_thousandth_is_refused() -> None:
+    module = module_of("LlamaConfig", GATED)
+
+    def leak(_: Any, __: Any, kwargs: Any, output: Any) -> Any:
+        states = kwargs["hidden_states"]
+        return (output[0] + 1e-3 * states.mean(1, keepdim=True), *output[1:])
+
+    module.model.layers[0].self_attn.register_forward_hook(leak, with_kwargs=True)
+    message = (
+        r"padding on the left changes the states of LlamaForCausalLM \(by 0.00\d of their norm"
+    )
+    with pytest.raises(ValueError, match=message):
+        prove_architecture(module)
+
+
+def test_a_window_that_counts_slots_beyond_the_rows_of_a_short_proof_switches_sharing_off() -> None:
+    module = module_of("MistralConfig", {**GATED, "sliding_window": 32})
+    assert prove_architecture(module).sharing_problem == ""
+
+    def count_slots(_: Any, args: Any, kwargs: Any) -> Any:
+        mask = kwargs["attention_mask"]
+        if mask is None:
+            return None
+        slots = torch.arange(mask.shape[-1])
+        behind = slots[:, None] - slots >= 32
+        return args, {**kwargs, "attention_mask": mask.masked_fill(behind, float("-inf"))}
+
+    for layer in module.model.layers:
+        layer.self_attn.register_forward_pre_hook(count_slots, with_kwargs=True)
+    problem = prove_architecture(module).sharing_problem
+    assert problem.startswith("its states depend on where in a row a token lies")
+
+
+def test_an_unembedding_behind_a_projection_is_no_readout() -> None:
+    # As in OPT-350m.
+    sizes = {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 16}
+    problem = prove_architecture(module_of("OPTConfig", sizes)).readout_problem
+    assert problem == "its logits are not the unembedding of its final norm"
+
+
+def test_parts_on_several_devices_are_added_up() -> None:
+    # Fake tensors lie on devices that this machine need not have; what they hold cannot be asked for.
+    with FakeTensorMode():
+        parts = [torch.ones(1, 2, 4, device=f"cuda:{index}") for index in range(3)]
+        post = torch.ones(1, 2, 4, device="cuda:2")
+        with pytest.raises(DataDependentOutputException):
+            _adds_up(parts[0], parts[1], parts[2], post)

@@ -4,8 +4,9 @@ import gc
 import subprocess
 import sys
 import weakref
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,12 @@ def test_every_site_layer_and_layout_equals_the_reference(name: str, architectur
         assert_equal(backend.read(model, batch, spec, logits=logits), wanted)
 
 
-def test_a_bridge_that_computes_something_else_is_refused_where_it_does() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_bridge_that_computes_something_else_is_refused_where_it_does(dtype: torch.dtype) -> None:
     # transformers 5 adds Falcon's ALiBi twice in eager attention, and a bridge does as eager attention does.
     model = build("falcon_alibi", attention="sdpa")
+    module = model.module.to(dtype)
+    model = Model.from_module(module, model.tokenizer, name="alibi", weights_id="random")
     backend = get_backend("transformer_lens")
     backend.check(model, ("embed",))
     for site in model.architecture.sites[1:]:
@@ -134,6 +138,128 @@ def test_trap_1_a_batch_equals_the_model_on_each_prompt_alone(
                 found.sites["resid_post"][row, layer, 1], state, rtol=0, atol=bound
             )
         torch.testing.assert_close(found.slot_logits[row], own.logits[0, -1], rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_trap_2_main_outputs_are_found_by_type(name: str) -> None:
+    # Llama's attention returns a tuple, its MLP and its blocks a Tensor.
+    model = build("llama")
+    layer = model.module.model.layers[0]
+    seen: dict[str, Any] = {}
+    batch = batches(model)[0]
+    with ExitStack() as stack:
+        for site, part in (
+            ("attn_out", layer.self_attn),
+            ("mlp_out", layer.mlp),
+            ("resid_post", layer),
+        ):
+            keep = partial(lambda site, _, __, output: seen.update({site: output}), site)
+            stack.enter_context(part.register_forward_hook(keep))
+        with torch.inference_mode():
+            model.module(batch.token_ids, batch.attention_mask(model.dtype), batch.position_ids)
+    assert [type(output) for output in seen.values()] == [tuple, torch.Tensor, torch.Tensor]
+    seen["attn_out"] = seen["attn_out"][0]
+    found = get_backend(name).read(model, batch, spec_of(model, *seen, layers=(0,)), logits=False)
+    for site, output in seen.items():
+        torch.testing.assert_close(found.sites[site][:, 0, 1], output[:, -1], rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("n_prompts", [1, 3])
+def test_trap_2_a_wrong_shape_is_refused(
+    name: str, n_prompts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build("llama")
+    batch = padded_batch(ragged_prompts(model)[:n_prompts], model.pad_id)
+    spec = spec_of(model, "resid_post", layers=(0,))
+    backend = type(get_backend(name))()
+    # The proof would refuse it too, and nnsight keeps the methods that it finds when it wraps.
+    module = nnsight_backend if name == "nnsight" else transformer_lens_backend
+    monkeypatch.setattr(module, "gaps", lambda *_: {})
+    forward = LlamaDecoderLayer.forward
+    monkeypatch.setattr(
+        LlamaDecoderLayer, "forward", lambda *args, **kwargs: forward(*args, **kwargs)[0]
+    )
+    with pytest.raises(RuntimeError, match=r"resid_post of layer 0 has shape \(\d+, 32\), not"):
+        backend.read(model, batch, spec, logits=False)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "opt"])
+def test_trap_3_the_last_layer_is_not_the_final_norm(name: str, architecture: str) -> None:
+    model = build(architecture)
+    (prompt,) = ragged_prompts(model, (7,))
+    spec = spec_of(model, "embed", "resid_pre", "resid_post", "final_norm")
+    batch = padded_batch([prompt], model.pad_id)
+    found = get_backend(name).read(model, batch, spec, logits=False).sites
+    with torch.inference_mode():
+        own = model.module(torch.tensor([prompt.token_ids]), output_hidden_states=True)
+    first, second, last = (states[0, -1] for states in own.hidden_states)
+    for site, layer, wanted in (
+        ("embed", 0, first),
+        ("resid_pre", 0, first),
+        ("resid_post", 0, second),
+        ("resid_pre", 1, second),
+        ("final_norm", 0, last),
+    ):
+        torch.testing.assert_close(found[site][0, layer, 1], wanted, rtol=5e-5, atol=5e-5)
+    assert float((found["resid_post"][0, 1, 1] - last).abs().max()) > 0.1
+    assert model.architecture.final_norm is not None
+    with torch.inference_mode():
+        normed = model.architecture.final_norm(found["resid_post"][0, 1, 1])
+    torch.testing.assert_close(normed, last, rtol=5e-5, atol=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "sites"),
+    # Without means to subtract, Llama's stream stays as it was.
+    [("gpt2", SITES[1:]), ("llama", ("final_norm",))],
+)
+def test_trap_16_a_bridge_with_folded_weights_is_refused(
+    architecture: str, sites: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(architecture)
+    raw = transformer_lens_backend.build_bridge_from_module
+
+    def folded(*args: Any, **kwargs: Any) -> Any:
+        bridge = raw(*args, **kwargs)
+        bridge.enable_compatibility_mode()
+        return bridge
+
+    monkeypatch.setattr(transformer_lens_backend, "build_bridge_from_module", folded)
+    prompts = [Prompt(id="a", text="The sea")]
+    for site in sites:
+        with pytest.raises(ValueError, match=f"TransformerLens gives no {site!r} of .* is off by"):
+            capture(model, prompts, spec_of(model, site), backend="transformer_lens")
+
+
+def test_nnsight_is_proved_once_a_model_and_refused_where_it_reads_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build("llama")
+    module_at = nnsight_backend._module
+
+    def wrong(model: Model, point: Any) -> Any:
+        site, layer = point
+        return module_at(model, ("resid_post" if point == ("mlp_out", 1) else site, layer))
+
+    monkeypatch.setattr(nnsight_backend, "_module", wrong)
+    backend = NnsightBackend()
+    with pytest.raises(ValueError, match=r"nnsight gives no 'mlp_out' of .*'llama': it is off by"):
+        backend.check(model, ("mlp_out",))
+    monkeypatch.setattr(nnsight_backend, "gaps", None)
+    backend.check(model, ("embed", "resid_pre", "resid_mid", "resid_post", "attn_out"))
+
+
+def test_another_attention_implementation_is_seen() -> None:
+    model = build("llama", attention="sdpa")
+    batch, spec = batches(model)[0], spec_of(model, "resid_post")
+    backend, reference = get_backend("nnsight"), get_backend("torch")
+    before = backend.read(model, batch, spec, logits=False).sites["resid_post"]
+    model.module.set_attn_implementation("eager")
+    wanted = reference.read(model, batch, spec, logits=False).sites["resid_post"]
+    assert not torch.equal(before, wanted)
+    assert torch.equal(backend.read(model, batch, spec, logits=False).sites["resid_post"], wanted)
 
 
 class _BrokenError(Exception):
@@ -308,7 +434,11 @@ def test_trap_25_the_order_of_sites_is_no_matter_and_a_batch_is_one_pass(
         backwards = backend.read(model, batch, spec_of(model, *sites[::-1]), logits=True)
         assert tuple(backwards.sites) == sites[::-1]
         assert all(torch.equal(forwards.sites[s], backwards.sites[s]) for s in sites)
-    assert len(passes) == 2 * len(batches(model))
+        # `resid_mid` needs what comes before `attn_out`.
+        spec = spec_of(model, "attn_out", "resid_mid")
+        middle = backend.read(model, batch, spec, logits=False)
+        assert all(torch.equal(middle.sites[s], forwards.sites[s]) for s in spec.sites)
+    assert len(passes) == 3 * len(batches(model))
 
 
 def test_nnsight_refuses_modules_that_run_in_another_order() -> None:
@@ -390,17 +520,16 @@ def test_a_model_and_its_wrapper_are_freed_and_weights_are_shared(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twins: list[Any] = []
-    module_of_backend = nnsight_backend if name == "nnsight" else transformer_lens_backend
-    wrap = module_of_backend._wrap if name == "nnsight" else module_of_backend._build
 
     def keep(model: Model, module: Any) -> Any:
         own = {id(tensor) for tensor in model.module.parameters()}
         assert {id(tensor) for tensor in module.parameters()} == own
         twins.append(weakref.ref(module))
-        return wrap(model, module)
+        return build_wrapper(model, module)
 
     backend: Any = type(get_backend(name))()
     backend_twins = next(value for value in vars(backend).values() if hasattr(value, "of"))
+    build_wrapper = backend_twins._build
     monkeypatch.setattr(backend_twins, "_build", keep)
     model = build("llama")
     for _ in range(2):

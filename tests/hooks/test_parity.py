@@ -79,6 +79,7 @@ def test_half_precision_is_proved_as_single_precision_is(name: str) -> None:
     architecture = prove_architecture(module_of(family.config, family.sizes).bfloat16())
     assert set(architecture.unavailable) == set(family.missing)
     assert (architecture.sharing_problem == "") == family.shares
+    assert (architecture.readout_problem == "") == ("final_norm" not in family.missing)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
