@@ -156,6 +156,12 @@ def test_ranges_come_back(numbers: list[int]) -> None:
     assert from_ranges(to_ranges(numbers), 31) == tuple(numbers)
 
 
+@pytest.mark.parametrize("ranges", [[[0, 6]], [[5, 3 * 10**8]], [[3, 2]], [[0, 5], [0, 5]]])
+def test_ranges_are_not_counted_out_beyond_the_plan(ranges: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="field batches: .* the 6 of the plan"):
+        from_ranges(ranges, 6)
+
+
 def test_a_plan_that_is_not_the_one_written_is_refused(tmp_path: Path) -> None:
     create(tmp_path / "cache").close()
     path = tmp_path / "cache" / "plan.json"

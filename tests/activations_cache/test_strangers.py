@@ -15,7 +15,8 @@ import h5py
 import numpy as np
 import pytest
 
-from activations_cache import ActivationsCache, merge, repair, replace_file, verify
+from activations_cache import ActivationsCache, journal, merge, repair, replace_file, verify
+from activations_cache.journal import ShardRecord
 from activations_cache.lock import owner_of
 from hooks.activations import CaptureSpec
 from tests.activations_cache.cache_batches import (
@@ -152,6 +153,16 @@ def test_a_link_in_the_place_of_a_file_aside_is_not_written_through(
     replace_file(folder / name, b"new")
     assert (folder / name).read_bytes() == b"new"
     assert not os.path.lexists(folder / f"{name}.tmp")
+    assert everything(outside) == before
+
+
+def test_a_journal_that_becomes_a_link_is_not_written_through(folder: Path, outside: Path) -> None:
+    line = ShardRecord(FIRST, 0, 1, "0" * 64, None, ("a",))
+    before = everything(outside)
+    replace_by_link(folder / "shards.jsonl", outside / "secret")
+    for work in (lambda: journal.append(folder, line), lambda: journal.trim(folder)):
+        with pytest.raises(ValueError, match=r"shards.jsonl is no regular file"):
+            work()
     assert everything(outside) == before
 
 
