@@ -158,7 +158,7 @@ def test_ranges_come_back(numbers: list[int]) -> None:
 
 @pytest.mark.parametrize("ranges", [[[0, 6]], [[5, 3 * 10**8]], [[3, 2]], [[0, 5], [0, 5]]])
 def test_ranges_are_not_counted_out_beyond_the_plan(ranges: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="field batches: .* the 6 of the plan"):
+    with pytest.raises(ValueError, match=r"field batches: .* the 6 of the plan"):
         from_ranges(ranges, 6)
 
 
