@@ -15,6 +15,7 @@ import torch
 import transformers as tf
 from nnsight import TransformersModel
 from transformer_lens.model_bridge import TransformerBridge
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 import hooks.backends.nnsight as nnsight_backend
@@ -105,6 +106,22 @@ def test_a_bridge_that_computes_something_else_is_refused_where_it_does(dtype: t
     for site in model.architecture.sites[1:]:
         with pytest.raises(ValueError, match=f"{site!r} of model type 'falcon': .* is off by"):
             backend.check(model, (site,))
+
+
+def test_a_bridge_is_held_against_the_attention_that_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sdpa = ALL_ATTENTION_FUNCTIONS["sdpa"]
+
+    def louder(*args: Any, **kwargs: Any) -> Any:
+        states, weights = sdpa(*args, **kwargs)
+        return 1.5 * states, weights
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", louder)
+    module = module_of("LlamaConfig", FAMILIES["llama"].sizes, "sdpa").bfloat16()
+    model = Model.from_module(module, model_of("llama", "eager").tokenizer, name="louder")
+    with pytest.raises(ValueError, match=r"gives no 'attn_out' .* is off by"):
+        get_backend("transformer_lens").check(model, ("attn_out",))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
