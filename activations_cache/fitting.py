@@ -10,11 +10,15 @@ from activations_cache.documents import MAX_WIDTH
 from activations_cache.holdings import Holdings
 from activations_cache.manifest import Manifest
 from activations_cache.parts import union
+from activations_cache.plan import is_id
 from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
 
 
 def check_ids(ids: Sequence[str], holdings: Holdings) -> None:
-    """Raise ValueError for an id that comes twice in a batch, or of which nothing is lacking."""
+    """Raise ValueError for what is no id, comes twice in a batch, or of which nothing is lacking."""
+    for item in ids:
+        if not is_id(item):
+            raise ValueError(f"ids: {item!r} cannot be stored; ids are strings without NUL")
     repeated = [item for item, count in Counter(ids).items() if count > 1]
     if repeated:
         raise ValueError(f"ids: {repeated[0]!r} comes twice in one batch; ids are unique")

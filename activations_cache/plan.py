@@ -39,14 +39,14 @@ class BatchPlan:
     def of(cls, batches: Sequence[Sequence[str]]) -> BatchPlan:
         """Check and keep batches of ids; ValueError names what makes them no plan."""
         for batch in batches:
-            if isinstance(batch, str):
+            if isinstance(batch, str) or not isinstance(batch, Sequence):
                 raise ValueError(f"plan: {batch!r} is not a batch; give batches of ids")
         plan = cls(tuple(tuple(batch) for batch in batches))
         if not plan.ids or not all(plan.batches):
             raise ValueError("plan: a batch is empty; give non-empty batches of ids")
         for item, count in Counter(plan.ids).items():
-            if not isinstance(item, str):
-                raise ValueError(f"plan: {item!r} is not a string; give batches of ids")
+            if not is_id(item):
+                raise ValueError(f"plan: {item!r} is no id; ids are strings without NUL")
             if count > 1:
                 raise ValueError(f"plan: id {item!r} comes {count} times; ids must be unique")
         return plan
@@ -101,6 +101,15 @@ class BatchPlan:
             return cls.of(_File.parse(data).batches)
         except ValueError as error:
             raise DamagedFileError(path, f"is damaged ({error!s:.200})") from None
+
+
+def is_id(item: object) -> bool:
+    """Whether HDF5 and JSON take something as an id: a string without NUL or half characters."""
+    return (
+        isinstance(item, str)
+        and "\0" not in item
+        and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in item)
+    )
 
 
 def check_plan(stored: BatchPlan | None, wanted: Sequence[Sequence[str]], folder: Path) -> None:

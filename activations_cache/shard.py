@@ -5,6 +5,8 @@
                                                             uint16 (attribute dtype says which)
     /option_logprobs     [item, option]                     float32, attribute names; optional
 
+The attributes layers and positions of the file say what lies along those two axes.
+
 All items of one layer and position are one stretch of bytes: what a probe reads, and reading it
 touches nothing else. The stretches are not chunks, so their place in the file is known (`offsets`)
 and is read without HDF5, whose opening of a file costs more than the numbers do. A compressed shard
@@ -29,6 +31,7 @@ from typing_extensions import Buffer
 from activations_cache.atomic import open_to_read, replace_file
 from activations_cache.compression import Compression, filter_of
 from activations_cache.encoding import FORMATS, StorageDType
+from hooks.activations import CaptureSpec
 
 SiteRows = Shaped[np.ndarray, "layer position item d_model"]
 
@@ -42,6 +45,7 @@ def write_shard(
     sites: Mapping[str, SiteRows],
     option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
     *,
+    part: CaptureSpec,
     dtype: StorageDType,
     compression: Compression | None,
     pool: Executor | None,
@@ -55,9 +59,9 @@ def write_shard(
     # HDF5 may hang or crash when its disk fills up, so it writes to memory and plain Python to the
     # disk.
     if compression is None:
-        pieces, offsets = _lay_out(ids, sites, option_logprobs, dtype)
+        pieces, offsets = _lay_out(ids, sites, option_logprobs, part, dtype)
     else:
-        pieces, offsets = [_compress(ids, sites, option_logprobs, dtype, compression)], None
+        pieces, offsets = [_compress(ids, sites, option_logprobs, part, dtype, compression)], None
     try:
         digest = pool.submit(_sha256, pieces) if pool else None
     except RuntimeError:
@@ -81,6 +85,7 @@ def _lay_out(
     ids: Sequence[str],
     sites: Mapping[str, SiteRows],
     option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    part: CaptureSpec,
     dtype: StorageDType,
 ) -> tuple[list[Buffer], dict[str, int]]:
     """The file as pieces in order: what HDF5 writes, and between it the numbers where they are.
@@ -93,7 +98,7 @@ def _lay_out(
     with h5py.File(
         image, "w", alignment_threshold=_ALIGNMENT, alignment_interval=_ALIGNMENT
     ) as file:
-        _add_rows(file, ids, option_logprobs)
+        _add_rows(file, ids, option_logprobs, part)
         group = file.create_group("activations")
         for site, rows in sites.items():
             layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -125,12 +130,13 @@ def _compress(
     ids: Sequence[str],
     sites: Mapping[str, SiteRows],
     option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    part: CaptureSpec,
     dtype: StorageDType,
     compression: Compression,
 ) -> Buffer:
     image = io.BytesIO()
     with h5py.File(image, "w") as file:
-        _add_rows(file, ids, option_logprobs)
+        _add_rows(file, ids, option_logprobs, part)
         for site, rows in sites.items():
             dataset = file.create_dataset(
                 f"activations/{site}",
@@ -146,7 +152,10 @@ def _add_rows(
     file: h5py.File,
     ids: Sequence[str],
     option_logprobs: Mapping[str, Float32[np.ndarray, "item"]],
+    part: CaptureSpec,
 ) -> None:
+    file.attrs["layers"] = list(part.layers)
+    file.attrs["positions"] = list(part.positions)
     file.create_dataset("ids", data=list(ids), dtype=h5py.string_dtype("utf-8"))
     if option_logprobs:
         table = np.stack(list(option_logprobs.values()), axis=1)

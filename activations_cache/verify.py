@@ -171,6 +171,8 @@ def _shard_problem(folder: Path, made: Manifest, shard: ShardRecord) -> str | No
             if other := next(_unlike_manifest(file, made, shard.part, n_items), None):
                 raise _OtherManifestError(other)
             return next(_unlike_line(file, shard), None)
+    except PermissionError:
+        raise  # it may be whole: nothing is said of it, and nothing done to it
     except UNREADABLE as error:
         return f"cannot be read: {' '.join(str(error).split()):.200}"
 
@@ -178,6 +180,10 @@ def _shard_problem(folder: Path, made: Manifest, shard: ShardRecord) -> str | No
 def _unlike_manifest(file: h5py.File, made: Manifest, number: int, n_items: int) -> Iterator[str]:
     """In what a shard of the part of this number is not what the manifest says."""
     part, format = made.parts[number], FORMATS[made.dtype]
+    for axis in ("layers", "positions"):
+        along, wanted = list(file.attrs[axis]), list(getattr(part, axis))
+        if along != wanted:
+            yield f"holds the {axis} {', '.join(map(str, along))}, not {', '.join(map(str, wanted))}"
     sites = sorted(object_in(file, "activations"))
     if sites != sorted(part.sites):
         yield f"holds the sites {', '.join(sites)}, not {', '.join(part.sites)}"

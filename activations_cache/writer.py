@@ -263,6 +263,7 @@ class Writer:
             buffer.ids,
             buffer.sites(),
             buffer.option_logprobs(),
+            part=buffer.part,
             dtype=manifest.dtype,
             compression=manifest.compression,
             pool=pool,

@@ -55,6 +55,8 @@ def verify(folder: Folder, as_json: JsonFlag = False) -> None:
         )
     if report.problems:
         n = len(report.problems)
+        if any(problem.kind == "unusable" for problem in report.problems):
+            raise RuntimeError(f"{folder} cannot be used; restore it, or capture into a new folder")
         raise RuntimeError(
             f"{n} {'problem' if n == 1 else 'problems'} in {folder}; `selfprobe cache repair {folder}` "
             "sets damaged shards aside, then the same capture again brings back what is missing"

@@ -77,7 +77,7 @@ def test_trap_15_a_batch_that_is_not_in_the_plan_is_refused(
         ([("a",), ()], "plan: a batch is empty"),
         ([], "plan: a batch is empty"),
         ([("a", "b"), ("a",)], "plan: id 'a' comes 2 times"),
-        ([("a", 3)], "plan: 3 is not a string"),
+        ([("a", 3)], "plan: 3 is no id"),
         (["abc"], "plan: 'abc' is not a batch"),
     ],
 )

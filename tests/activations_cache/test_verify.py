@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -240,3 +242,50 @@ def test_a_repair_without_a_plan_counts_what_it_took_away(tmp_path: Path) -> Non
     cache = ActivationsCache.open(path)
     assert cache.missing(IDS) == list(PLAN[2] + PLAN[3])
     assert verify(path).problems == ()
+
+
+@pytest.mark.parametrize("axis", ["layers", "positions"])
+def test_axes_named_otherwise_in_the_manifest_are_found(folder: Path, axis: str) -> None:
+    """The shapes are the same: nothing but the shards says which column is which."""
+    manifest = folder / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["parts"][0][axis].reverse()
+    manifest.write_text(json.dumps(document))
+    (problem,) = (p for p in verify(folder).problems if p.file == "manifest.json")
+    assert problem.kind == "unusable"
+    assert f"holds the {axis}" in problem.what
+    with pytest.raises(ValueError, match="manifest.json"):
+        repair(folder)
+    assert len(list(folder.glob("*.h5"))) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights")
+def test_a_shard_that_may_not_be_read_is_neither_damaged_nor_moved(folder: Path) -> None:
+    for parent in (folder, *folder.parents[:3]):
+        parent.chmod(0o777)
+    (folder / "shard-0-000000.h5").chmod(0o600)
+
+    def as_nobody(work: Callable[[Path], object]) -> int:
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            try:
+                work(folder)
+            except PermissionError:
+                os._exit(13)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert as_nobody(verify) == 13
+    assert as_nobody(repair) == 13
+    assert verify(folder).problems == ()
+
+
+@pytest.mark.parametrize("item", [7, "a\0b", "\ud800"])
+def test_what_cannot_be_stored_as_an_id_is_refused_at_once(tmp_path: Path, item: object) -> None:
+    with ActivationsCache.create(tmp_path / "c", fingerprint=FINGERPRINT, spec=SPEC) as cache:
+        cache.append(make_batch(["a"]))
+        batch = replace(make_batch(["b"]), ids=(item,))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"ids: .* cannot be stored"):
+            cache.append(batch)
+    assert ActivationsCache.open(tmp_path / "c").ids == ("a",)
