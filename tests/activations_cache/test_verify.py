@@ -254,7 +254,7 @@ def test_axes_named_otherwise_in_the_manifest_are_found(folder: Path, axis: str)
     (problem,) = (p for p in verify(folder).problems if p.file == "manifest.json")
     assert problem.kind == "unusable"
     assert f"holds the {axis}" in problem.what
-    with pytest.raises(ValueError, match="manifest.json"):
+    with pytest.raises(ValueError, match=r"manifest\.json"):
         repair(folder)
     assert len(list(folder.glob("*.h5"))) == 3
 
