@@ -7,11 +7,10 @@ are given, and are always undone.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
@@ -162,38 +161,6 @@ def _treats_prompts_apart(intervention: Intervention) -> bool:
 def _forget(model: Model, active: tuple[Intervention, ...], n_apart: int) -> None:
     model.n_apart -= n_apart
     model.interventions = [others for others in model.interventions if others is not active]
-
-
-def interventions_digest(model: Model) -> str | None:
-    """Return a hash of all that is active on a model, in order; None if nothing is.
-
-    Interventions of one's own that are no dataclasses are told apart by identity.
-    """
-    active = [one for several in model.interventions for one in several]
-    if not active:
-        return None
-    digest = hashlib.sha256()
-    for intervention in active:
-        digest.update(type(intervention).__qualname__.encode())
-        if not is_dataclass(intervention):
-            digest.update(str(id(intervention)).encode())
-            continue
-        for field in fields(intervention):
-            digest.update(field.name.encode())
-            for part in _flat(getattr(intervention, field.name)):
-                digest.update(part)
-    return digest.hexdigest()
-
-
-def _flat(value: Any) -> Iterator[bytes]:
-    if isinstance(value, Tensor):
-        yield value.detach().float().cpu().contiguous().numpy().tobytes()
-    elif isinstance(value, Mapping):
-        for key in sorted(value):
-            yield str(key).encode()
-            yield from _flat(value[key])
-    else:
-        yield repr(value).encode()
 
 
 def _check(model: Model, intervention: Intervention) -> None:

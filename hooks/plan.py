@@ -7,12 +7,9 @@ change the last bits.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -21,16 +18,15 @@ from torch import Tensor
 from hooks.activations import Activations, CaptureSpec
 from hooks.backends import Backend, get_backend
 from hooks.batching import Batch, PlannedBatch, plan_batches
-from hooks.intervention import interventions_digest
+from hooks.fingerprint import capture_fingerprint, interventions_digest
 from hooks.model import Model
 from hooks.positions import check_positions
 from hooks.prompts import Prompt, Rendered, render, truncated
 from hooks.readout import check_readout, option_tokens, sum_logprobs
 from hooks.transfer import to_host
 
-# A row of 2,048 tokens keeps two cores busy; a GPU wants more at once.
-BATCH_TOKENS = {"cpu": 2048}
-_GPU_BATCH_TOKENS = 16_384
+# 2,048 tokens keep two cores busy; a GPU wants more at once.
+_BATCH_TOKENS, _GPU_BATCH_TOKENS = 2048, 16_384
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,7 @@ def plan_capture(
         check_readout(model)
         tokens = option_tokens(model.tokenizer, options)
     if batch_tokens is None:
-        batch_tokens = BATCH_TOKENS.get(model.device.type, _GPU_BATCH_TOKENS)
+        batch_tokens = _BATCH_TOKENS if model.device.type == "cpu" else _GPU_BATCH_TOKENS
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens: {batch_tokens} is not positive")
     rendered = render_all(model, prompts, truncate=truncate)
@@ -164,24 +160,14 @@ def plan_capture(
         window=model.architecture.window,
         rope_switch=model.architecture.rope_switch,
     )
-    fingerprint = {
-        "prompts": _prompts_sha256(rendered),
-        "truncated": sorted(prompt.id for prompt in rendered if prompt.n_cut),
-        "options": {name: list(ids) for name, ids in (tokens or {}).items()},
-        "batching": f"{batch_tokens} tokens, {'shared prefixes' if share else 'padded'}",
-        "backend": reader.name,
-        "device": _device_name(model.device),
-        # The order of summation, and with it the last bits, depends on the number of threads.
-        "threads": torch.get_num_threads() if model.device.type == "cpu" else None,
-        "matmul": torch.get_float32_matmul_precision(),
-        "interventions": interventions_digest(model),
-        **{library: version(library) for library in ("torch", "transformers", *reader.libraries)},
-    }
+    fingerprint = capture_fingerprint(
+        model,
+        rendered,
+        tokens or {},
+        f"{batch_tokens} tokens, {'shared prefixes' if share else 'padded'}",
+        reader,
+    )
     return CapturePlan(model, resolved, fingerprint, tuple(batches), tokens, reader)
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _batches_ahead(device: torch.device) -> int:
@@ -232,9 +218,3 @@ def _check_tokens(model: Model, prompts: Sequence[Rendered]) -> None:
                 f"prompts: {prompt.id!r} holds token {largest} ({token!r}), but the model has {n_embeddings} "
                 "embeddings; load the tokenizer that belongs to it"
             )
-
-
-def _prompts_sha256(prompts: Sequence[Rendered]) -> str:
-    """Hash what the model reads and where positions lie, whatever the order of the prompts."""
-    rows = sorted((p.id, list(p.token_ids), sorted(p.spans.items())) for p in prompts)
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

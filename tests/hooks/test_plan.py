@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hooks import CaptureSpec, Model, Patch, Prompt, Steer, capture, intervene, plan_capture, render
+from hooks import fingerprint as fingerprint_module
 from hooks import plan as plan_module
 from hooks.backends import States
 from hooks.backends.torch import Recorder
@@ -167,7 +168,7 @@ def test_a_library_of_another_version_is_another_capture(
     backend.libraries = ("einops", "torch")
     fingerprint = plan_capture(tiny_model, PROMPTS, SPEC, backend=backend).fingerprint
     assert fingerprint["einops"] == version("einops")
-    monkeypatch.setattr(plan_module, "version", lambda library: "0")
+    monkeypatch.setattr(fingerprint_module, "version", lambda library: "0")
     again = plan_capture(tiny_model, PROMPTS, SPEC, backend=backend).fingerprint
     differing = {name for name, value in again.items() if fingerprint[name] != value}
     assert differing == {"einops", "torch", "transformers"}
