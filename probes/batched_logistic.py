@@ -80,18 +80,20 @@ def fit_logistic_columns(
             rows. Columns that lack the same items share a decomposition a mask; every other set of them costs one.
         train_masks: True for the rows to train on `[mask, item]`; for folds, `folds != fold` of every fold.
         C: inverse penalties as scikit-learn's, positive. Each is solved from the solution for the next smaller one.
-        device: where to compute; the decompositions and the values returned are float64 there, the search float32.
+        device: where to compute; standardization and decompositions in float64, the search in float32.
         tol: when a column is finished: length of its Newton step over that of its weights, both in the metric of the
             approximate Hessian, that is about the relative error of its decision values.
         max_iter: most steps a C; `converged` says for which columns they sufficed.
         weights: return directions and intercepts on raw features as well.
 
-    Raises ValueError for shapes that do not agree, nan or inf in X, labels other than 0, 1 and nan, and C or tol that
-    is not positive.
+    Raises ValueError for shapes that do not agree, nan or inf in X, labels other than 0, 1 and nan, and C, tol
+    or max_iter that is not positive.
     """
     features, labels, masks, grid = _checked(X, Y, train_masks, C)
     if not tol > 0:
         raise ValueError(f"tol must be positive, got {tol!r}")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}")
     shape = (len(grid), len(masks), labels.shape[1])
     decision = np.full((*shape, len(features)), np.nan, dtype=np.float32)
     objective = np.full(shape, np.nan)
@@ -112,14 +114,14 @@ def fit_logistic_columns(
             for f, one in enumerate(problems):
                 at = (c, one.mask, one.columns)
                 own = slice(0, len(one.columns))
-                found = fits.weights[f, own, : len(one.basis.eigenvalues)].double()
+                found = fits.weights[f, own, : len(one.basis.eigenvalues)]
                 values = found @ one.basis.rows.T
-                decision[at] = values.float().cpu().numpy()
+                decision[at] = values.cpu().numpy()
                 objective[at] = one.objective(values, found, fits.C).cpu().numpy()
                 converged[at] = fits.converged[f, own].cpu().numpy()
                 n_iter[at] = fits.n_iter[f, own].cpu().numpy()
                 if direction is not None and intercept is not None:
-                    raw, offset = one.basis.to_raw(found)
+                    raw, offset = one.basis.to_raw(found.double())
                     direction[at], intercept[at] = raw.cpu().numpy(), offset.cpu().numpy()
     return LogisticColumns(
         grid, masks, decision, objective, converged, n_iter, direction, intercept
@@ -140,8 +142,8 @@ class _Problem:
         self, values: Float[Tensor, "column item"], found: Float[Tensor, "column 1+rank"], C: float
     ) -> Float[Tensor, "column"]:
         margins = (2 * self.labels - 1) * values[:, self.train]
-        losses = -torch.nn.functional.logsigmoid(margins).sum(1)
-        return C * losses + found[:, 1:].square().sum(1) / 2
+        losses = -torch.nn.functional.logsigmoid(margins).sum(1, dtype=torch.float64)
+        return C * losses + found[:, 1:].square().sum(1, dtype=torch.float64) / 2
 
 
 def _blocks(
@@ -178,22 +180,20 @@ def _problems(
             solvable = (y != y[:, :1]).any(axis=1)
             if solvable.any():
                 rows = torch.as_tensor(train, device=device)
-                given = torch.as_tensor(y[solvable], device=device)
+                given = torch.as_tensor(y[solvable], device=device, dtype=torch.float32)
                 yield _Problem(m, columns[solvable], eigenbasis(X, rows), rows, given)
 
 
 def _checked(
     X: ArrayLike, Y: ArrayLike, train_masks: ArrayLike, C: Sequence[float]
-) -> tuple[
-    NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]
-]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     features = np.asarray(X, dtype=np.float64)
     labels = np.asarray(Y, dtype=np.float64)
     masks = np.asarray(train_masks)
     grid = np.asarray(C, dtype=np.float64)
     if features.ndim != 2:
         raise ValueError(f"X must be [item, feature], got shape {features.shape}")
-    if labels.ndim != 2 or len(labels) != len(features):
+    if labels.ndim != 2 or labels.size == 0 or len(labels) != len(features):
         raise ValueError(f"Y must be [item, column] of {len(features)} items, got {labels.shape}")
     if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != len(features):
         raise ValueError(

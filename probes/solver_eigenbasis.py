@@ -19,13 +19,13 @@ CONSTANT = 1e-12
 
 @dataclass(frozen=True)
 class Eigenbasis:
-    """One training set's view of all items; float64.
+    """One training set's view of all items.
 
     `rows @ weights` are decision values of all items for weights `[1 + rank]`, the first of them the intercept.
     """
 
     rows: Float[Tensor, "item 1+rank"]
-    """A one for the intercept, and the standardized features in the eigenbasis."""
+    """A one for the intercept, and the standardized features in the eigenbasis; float32."""
     eigenvalues: Float[Tensor, "1+rank"]
     """Squared lengths of the columns of `rows` over the training rows."""
     axes: Float[Tensor, "feature rank"]
@@ -58,9 +58,9 @@ def eigenbasis(X: Float[Tensor, "item feature"], train: Int[Tensor, "train"]) ->
         held = squares > n_train * torch.finfo(X.dtype).eps * squares[-1]
         squares = squares[held]
         axes = inside.T @ (directions[:, held] / squares.sqrt())
-    rows = torch.cat([torch.ones_like(Z[:, :1]), Z @ axes], 1)
+    rotated = Z.float() @ axes.float()
     return Eigenbasis(
-        rows=rows,
+        rows=torch.cat([torch.ones_like(rotated[:, :1]), rotated], 1),
         eigenvalues=torch.cat([squares.new_tensor([float(n_train)]), squares]),
         axes=axes,
         mean=mean,

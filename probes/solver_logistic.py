@@ -105,7 +105,7 @@ def solve(
 
     # What moves, finished columns taken out; `column` says where it belongs.
     column = torch.arange(found.shape[1], device=found.device).expand(len(found), -1)
-    labels, weights = batch.labels, found
+    labels, weights = batch.labels, found.clone()
     finished = torch.zeros_like(converged)
     direction = torch.zeros_like(weights)
     last_gradient = torch.zeros_like(weights)
@@ -119,7 +119,9 @@ def solve(
         newton = gradient / hessian.clamp(min=torch.finfo(hessian.dtype).tiny)
         size = _dot(penalty * hessian * weights, weights)
         done = _dot(gradient, newton) <= tol**2 * size + INTERCEPT_ERROR**2 * C * total
-        n_iter.scatter_(1, column, torch.where(done & ~finished, iteration, n_iter.gather(1, column)))
+        n_iter.scatter_(
+            1, column, torch.where(done & ~finished, iteration, n_iter.gather(1, column))
+        )
         finished = finished | done
         converged.scatter_(1, column, finished)
         moving = int((~finished).sum(1).max())
@@ -142,7 +144,12 @@ def solve(
         slope = torch.where(uphill, -_dot(gradient, newton), slope)
         penalized = penalty * direction
         line = _Line(
-            values, direction @ rows.mT, labels, C, _dot(penalized, weights), _dot(penalized, direction)
+            values,
+            direction @ rows.mT,
+            labels,
+            C,
+            _dot(penalized, weights),
+            _dot(penalized, direction),
         )
         step, p = line.search(slope, curvature)
         step = torch.where(finished, 0.0, step)[..., None]
@@ -179,7 +186,10 @@ class _Line:
         slope_there += self.penalty_slope + step * self.penalty_curvature
 
         flat = [x.reshape(-1, shape[-1]) for x in (self.values, self.moves, self.labels)]
-        penalty_slope, penalty_curvature = self.penalty_slope.ravel(), self.penalty_curvature.ravel()
+        penalty_slope, penalty_curvature = (
+            self.penalty_slope.ravel(),
+            self.penalty_curvature.ravel(),
+        )
         step, p, slope_there = step.ravel(), p.view(-1, shape[-1]), slope_there.ravel()
         enough = STEP_SLOPE * slope.abs().ravel()
         low = torch.zeros_like(step)
@@ -195,7 +205,9 @@ class _Line:
             high[open_] = torch.where(there < 0, high[open_], t)
             t = t - there / self._bend(moves, q - q * q, penalty_curvature[open_])
             inside = (t > low[open_]) & (t < high[open_])
-            middle = torch.where(high[open_].isinf(), 4 * low[open_], (low[open_] + high[open_]) / 2)
+            middle = torch.where(
+                high[open_].isinf(), 4 * low[open_], (low[open_] + high[open_]) / 2
+            )
             t = torch.where(inside, t, middle)
             q = torch.sigmoid(torch.addcmul(values, moves, t[:, None]))
             there = self.C * _dot(moves, q - labels)
