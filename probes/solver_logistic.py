@@ -134,14 +134,9 @@ def solve(
             labels, values, curvature = (_take(x, order) for x in (labels, values, curvature))
             weights, gradient, newton = (_take(x, order) for x in (weights, gradient, newton))
             direction, last_gradient = (_take(x, order) for x in (direction, last_gradient))
-        change = gradient - last_gradient
-        # 0/0 at the first step and for what is finished; both begin anew.
-        beta = torch.nan_to_num(_dot(newton, change) / _dot(direction, change), 0.0, 0.0, 0.0)
-        direction = torch.addcmul(-newton, beta.clamp(min=0)[..., None], direction)
-        slope = _dot(gradient, direction)
-        uphill = slope >= 0
-        direction = torch.where(uphill[..., None], -newton, direction)
-        slope = torch.where(uphill, -_dot(gradient, newton), slope)
+        direction, slope = _downhill(gradient, newton, last_gradient, direction)
+        slope.masked_fill_(finished, 0)
+        direction.masked_fill_(finished[..., None], 0)
         penalized = penalty * direction
         line = _Line(
             values,
@@ -152,12 +147,28 @@ def solve(
             _dot(penalized, direction),
         )
         step, p = line.search(slope, curvature)
-        step = torch.where(finished, 0.0, step)[..., None]
-        weights = torch.addcmul(weights, step, direction)
-        values = torch.addcmul(values, step, line.moves)
+        weights = torch.addcmul(weights, step[..., None], direction)
+        values = torch.addcmul(values, step[..., None], line.moves)
         last_gradient = gradient
     found.scatter_(1, _along(column, weights), weights)
     return LogisticFits(C, found, converged, n_iter)
+
+
+def _downhill(
+    gradient: Float[Tensor, "problem column weight"],
+    newton: Float[Tensor, "problem column weight"],
+    last_gradient: Float[Tensor, "problem column weight"],
+    last_direction: Float[Tensor, "problem column weight"],
+) -> tuple[Float[Tensor, "problem column weight"], Float[Tensor, "problem column"]]:
+    """The next direction, conjugate to the last, and the slope along it; never uphill."""
+    change = gradient - last_gradient
+    # 0/0 where nothing has moved: the first step.
+    beta = torch.nan_to_num(_dot(newton, change) / _dot(last_direction, change), 0.0, 0.0, 0.0)
+    direction = torch.addcmul(-newton, beta.clamp(min=0)[..., None], last_direction)
+    slope = _dot(gradient, direction)
+    uphill = slope >= 0
+    slope = torch.where(uphill, -_dot(gradient, newton), slope)
+    return torch.where(uphill[..., None], -newton, direction), slope
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,6 @@ class _Line:
         low = torch.zeros_like(step)
         high = torch.full_like(step, torch.inf)
         for _ in range(MAX_STEP_UPDATES):
-            # nan compares False: what has no direction is not searched.
             open_ = torch.nonzero(slope_there.abs() > enough)[:, 0]
             if len(open_) == 0:
                 break
@@ -216,7 +226,8 @@ class _Line:
         return step.view(shape[:-1]), p.view(shape)
 
     def _bend(self, moves: Tensor, curvature: Tensor, penalty_curvature: Tensor) -> Tensor:
-        return self.C * _dot(moves * moves, curvature) + penalty_curvature
+        bend = self.C * _dot(moves * moves, curvature) + penalty_curvature
+        return bend.clamp(min=torch.finfo(bend.dtype).tiny)
 
 
 def _moved_along_the_path(

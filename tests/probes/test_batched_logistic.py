@@ -102,6 +102,19 @@ def test_features_without_variance_leave_the_base_rate():
     np.testing.assert_allclose(fits.decision, np.broadcast_to(base, fits.decision.shape), atol=1e-5)
 
 
+def test_a_problem_that_is_solved_at_once_waits_for_the_others_unharmed():
+    X, Y, masks = problem(0)
+    X[masks[0]] = X[0]
+    rows = np.flatnonzero(masks[0])
+    Y[rows, 0] = np.arange(len(rows)) % 2
+    Y[rows[0], 1:] = np.nan
+    fits = fit_logistic_columns(X, Y, masks, C_GRID)
+    np.testing.assert_allclose(fits.decision[:, 0, 0][:, rows], 0, atol=1e-6)
+    assert fits.converged.all()
+    assert np.isfinite(fits.decision).all()
+    assert fits.n_iter.max() < 50
+
+
 def test_what_did_not_converge_is_recorded_a_column():
     X, Y, masks = problem(0)
     easy = np.where(np.arange(N) % 2, 1.0, 0.0)
