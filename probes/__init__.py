@@ -37,6 +37,7 @@ from probes.uncertainty import (
     auroc_difference,
     auroc_interval,
     criterion_interval,
+    rate_difference,
     rate_interval,
 )
 
@@ -72,6 +73,7 @@ __all__ = [
     "max_statistic_test",
     "nested_ridge",
     "platt",
+    "rate_difference",
     "rate_interval",
     "regrouped_folds",
     "same_fold_auroc",

@@ -181,6 +181,34 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     )
 
 
+def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> Interval:
+    """Share of successes of `first` minus that of `second`, both 0/1 `[item]`, on the same items.
+
+    The clustered variance of the paired differences, with the t quantile. Where the two agree by
+    the same amount on every item, the exact binomial bound counts every group once.
+    """
+    a, b = binary_labels(first), binary_labels(second)
+    if len(a) != len(b):
+        raise ValueError(f"second has {len(b)} items and first {len(a)}; they must be the same")
+    codes = _checked_groups(groups)
+    n_groups = int(codes.max()) + 1
+    differences = (a - b).astype(np.float64)
+    estimate = float(differences.mean())
+    variance = _cluster_variance((differences - estimate) / len(differences), codes)
+    if variance > 0:
+        half = _t_quantile(n_groups - 1) * float(np.sqrt(variance))
+    else:
+        half = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
+    return Interval(
+        estimate,
+        max(estimate - half, -1.0),
+        min(estimate + half, 1.0),
+        "paired cluster t",
+        n_groups,
+        n_groups < FEW_GROUPS,
+    )
+
+
 def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> Interval:
     """Criterion c of yes/no answers `[item]` (see `criterion`), jackknife over groups."""
     labels = binary_labels(y)

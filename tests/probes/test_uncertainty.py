@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, ttest_rel
 
 from probes import (
     auroc_difference,
     auroc_interval,
     criterion,
     criterion_interval,
+    rate_difference,
     rate_interval,
     regrouped_folds,
     same_fold_auroc,
@@ -170,3 +171,38 @@ def test_procedure_and_difference_cover(out_of_fold):
         )
     assert share_covered(trained) == pytest.approx(0.95, abs=TOLERANCE)
     assert share_covered(gains) == pytest.approx(0.95, abs=TOLERANCE)
+
+
+def test_a_rate_difference_of_single_item_groups_is_the_paired_t_interval():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 2, (2, 300))
+    interval = rate_difference(first, second, np.arange(300))
+    reference = ttest_rel(first, second).confidence_interval(0.95)
+    assert interval.estimate == pytest.approx(first.mean() - second.mean())
+    assert interval.low == pytest.approx(reference.low)
+    assert interval.high == pytest.approx(reference.high)
+
+
+def test_a_rate_difference_covers_with_clustered_items():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 4)
+    covered, naive = [], []
+    for _ in range(600):
+        shared = np.repeat(rng.normal(size=(2, 60)), 4, axis=1)
+        skill = np.sqrt(0.6) * shared + np.sqrt(0.4) * rng.normal(size=(2, 240))
+        first, second = skill > np.array([[-0.5], [0.0]])
+        truth = norm.cdf(0.5) - 0.5
+        for found, codes in ((covered, groups), (naive, np.arange(240))):
+            interval = rate_difference(first, second, codes)
+            found.append(interval.low <= truth <= interval.high)
+    assert 0.925 <= np.mean(covered) <= 0.975
+    assert np.mean(naive) < 0.9
+
+
+def test_a_rate_difference_of_equal_answers_is_not_certain():
+    interval = rate_difference(np.ones(400), np.ones(400), np.arange(400) // 10)
+    assert interval.estimate == 0
+    assert interval.high == pytest.approx(1 - 0.025 ** (1 / 40))
+    assert interval.low == -interval.high
+    with pytest.raises(ValueError, match="second has 3 items and first 4"):
+        rate_difference(np.ones(4), np.ones(3), np.arange(4))
