@@ -17,6 +17,7 @@ from probes.metrics import (
     skill,
     within_fold_zscores,
 )
+from probes.multiplicity import benjamini_hochberg, holm
 from probes.nested import Candidate, NestedResult, nested_ridge
 from probes.permutation import (
     MaxStatistic,
@@ -59,6 +60,7 @@ __all__ = [
     "auroc_difference",
     "auroc_interval",
     "balanced_accuracy",
+    "benjamini_hochberg",
     "brier_score",
     "check_groups",
     "cohen_kappa",
@@ -69,6 +71,7 @@ __all__ = [
     "equal_mass_bins",
     "expected_calibration_error",
     "grouped_folds",
+    "holm",
     "log_loss",
     "max_statistic_test",
     "nested_ridge",
