@@ -80,6 +80,8 @@ def fit_logistic_columns(
             rows. Columns that lack the same items share a decomposition a mask; every other set of them costs one.
         train_masks: True for the rows to train on `[mask, item]`; for folds, `folds != fold` of every fold.
         C: inverse penalties as scikit-learn's, positive. Each is solved from the solution for the next smaller one.
+            Meant for 1e-5 to 100: from about 100 on float32 can stall short of `tol`, which `converged` records, and
+            below about 1e-5 the weights are so small that decision values lose digits beside the intercept.
         device: where to compute; standardization and decompositions in float64, the search in float32.
         tol: when a column is finished: length of its Newton step over that of its weights, both in the metric of the
             approximate Hessian, that is about the relative error of its decision values.
