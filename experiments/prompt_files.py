@@ -41,7 +41,7 @@ def read_prompts(path: Path) -> list[PromptRow]:
     rows: list[PromptRow] = []
     line_of: dict[str, int] = {}
     is_csv = path.suffix.lower() == ".csv"
-    for number, row in _csv_rows(path) if is_csv else numbered_rows(path):
+    for number, row in csv_rows(path) if is_csv else numbered_rows(path):
         where = f"{path}, line {number}"
         found = _prompt_row(row, where)
         id = found.prompt.id
@@ -56,7 +56,12 @@ def read_prompts(path: Path) -> list[PromptRow]:
     return rows
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, row) of a CSV file with a header; empty cells of optional columns are left out.
+
+    Raises:
+        ValueError: a name that the header has twice, a row of another length, no UTF-8, no CSV.
+    """
     csv.field_size_limit(_LONGEST_CELL)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -17,6 +17,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     doctor,
     listings,
     run,
+    score,
 )
 from experiments.cli.app import app
 
