@@ -6,8 +6,11 @@ B C ...), and what is reported is the median of the ratios of neighbors.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from statistics import median
 
 import torch
@@ -42,6 +45,20 @@ def median_ratio(rounds: Sequence[Mapping[str, float]], a: str, b: str) -> float
     return median(seconds[a] / seconds[b] for seconds in rounds)
 
 
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drop what the profiler's own library writes."""
+    sys.stderr.flush()
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
+
+
 def peak_bytes(work: Callable[[], object], device: torch.device) -> int:
     """Return the most bytes of tensors that `work` holds at one moment on a device, by torch's own allocator."""
     if device.type == "cuda":
@@ -49,7 +66,10 @@ def peak_bytes(work: Callable[[], object], device: torch.device) -> int:
         before = torch.cuda.memory_allocated(device)
         work()
         return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with (
+        _silent_stderr(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler,
+    ):
         work()
     assert profiler.profiler is not None
     # The allocations one by one: the public tables have only their sums.
