@@ -26,6 +26,7 @@ from probes.permutation import (
     whole_group_permutations,
     within_group_permutations,
 )
+from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
 from probes.ridge import ALPHAS
 from probes.splits import check_groups, grouped_folds, regrouped_folds, skip_reason
 from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
@@ -47,6 +48,7 @@ __all__ = [
     "FEW_GROUPS",
     "HIGH_AUROC",
     "Candidate",
+    "Design",
     "DiffMeansProbe",
     "Estimand",
     "Interval",
@@ -56,6 +58,7 @@ __all__ = [
     "NestedResult",
     "PermutedUnit",
     "RidgeProbe",
+    "SampleSize",
     "SweepResult",
     "auroc_difference",
     "auroc_interval",
@@ -68,10 +71,13 @@ __all__ = [
     "criterion_interval",
     "cross_fitted_stack",
     "d_prime",
+    "difference_error",
+    "difference_power",
     "equal_mass_bins",
     "expected_calibration_error",
     "grouped_folds",
     "holm",
+    "items_needed",
     "log_loss",
     "max_statistic_test",
     "nested_ridge",
