@@ -5,7 +5,8 @@ from sklearn.metrics import brier_score_loss as brier_score
 from sklearn.metrics import cohen_kappa_score as cohen_kappa
 from sklearn.metrics import log_loss
 
-from probes.calibration import platt
+from probes.calibration import isotonic, platt, temperature
+from probes.ceiling import GREEDY_CEILING, beta_auroc, label_ceiling
 from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
 from probes.metrics import (
     criterion,
@@ -14,6 +15,7 @@ from probes.metrics import (
     expected_calibration_error,
     same_fold_auroc,
     same_fold_average_precision,
+    same_fold_tpr,
     skill,
     within_fold_zscores,
 )
@@ -28,7 +30,17 @@ from probes.permutation import (
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
 from probes.ridge import ALPHAS
-from probes.splits import check_groups, grouped_folds, regrouped_folds, skip_reason
+from probes.splits import (
+    TRAINING_ONLY,
+    check_groups,
+    grouped_folds,
+    grouped_folds_of_values,
+    leave_one_group_out,
+    leave_one_stratum_out,
+    regrouped_folds,
+    skip_reason,
+    train_on_one_folds,
+)
 from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
 from probes.sweep import SweepResult, sweep
 from probes.uncertainty import (
@@ -46,7 +58,9 @@ from probes.uncertainty import (
 __all__ = [
     "ALPHAS",
     "FEW_GROUPS",
+    "GREEDY_CEILING",
     "HIGH_AUROC",
+    "TRAINING_ONLY",
     "Candidate",
     "Design",
     "DiffMeansProbe",
@@ -64,6 +78,7 @@ __all__ = [
     "auroc_interval",
     "balanced_accuracy",
     "benjamini_hochberg",
+    "beta_auroc",
     "brier_score",
     "check_groups",
     "cohen_kappa",
@@ -76,8 +91,13 @@ __all__ = [
     "equal_mass_bins",
     "expected_calibration_error",
     "grouped_folds",
+    "grouped_folds_of_values",
     "holm",
+    "isotonic",
     "items_needed",
+    "label_ceiling",
+    "leave_one_group_out",
+    "leave_one_stratum_out",
     "log_loss",
     "max_statistic_test",
     "nested_ridge",
@@ -87,11 +107,14 @@ __all__ = [
     "regrouped_folds",
     "same_fold_auroc",
     "same_fold_average_precision",
+    "same_fold_tpr",
     "skill",
     "skip_reason",
     "stacked_gain",
     "stacked_training_scores",
     "sweep",
+    "temperature",
+    "train_on_one_folds",
     "whole_group_permutations",
     "within_fold_zscores",
     "within_group_permutations",

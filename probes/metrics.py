@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, rankdata
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_curve
 
 from probes.splits import binary_labels
 
@@ -101,6 +101,39 @@ def same_fold_average_precision(y: ArrayLike, scores: ArrayLike, folds: ArrayLik
         rows = fold_of == fold
         total += labels[rows].sum() * average_precision_score(labels[rows], values[rows])
     return total / labels.sum() if labels.any() else float("nan")
+
+
+def same_fold_tpr(
+    y: ArrayLike, scores: ArrayLike, folds: ArrayLike, *, max_fpr: float = 0.01
+) -> float:
+    """True-positive rate at a false-positive rate of at most `max_fpr`, every fold at its own cut.
+
+    In every fold the lowest cut whose false-positive rate is allowed (a point of scikit-learn's
+    `roc_curve`, never between two points), weighted by the fold's positives; folds of one class are
+    left out, nan without any other. With fewer than 1 / `max_fpr` negatives in a fold no false
+    alarm at all is allowed there, and the estimate is coarse.
+
+    Args:
+        y: 0/1 labels `[item]`.
+        scores: `[item]`, higher for label 1.
+        folds: fold of every item `[item]`.
+        max_fpr: in [0, 1].
+    """
+    if not 0 <= max_fpr <= 1:
+        raise ValueError(f"max_fpr must lie in [0, 1], got {max_fpr}")
+    labels = binary_labels(y)
+    values = np.asarray(scores, dtype=np.float64)
+    fold_of = np.asarray(folds)
+    found = positives = 0.0
+    for fold in np.unique(fold_of):
+        rows = fold_of == fold
+        if len(np.unique(labels[rows])) < 2:
+            continue
+        false_alarms, hits, _ = roc_curve(labels[rows], values[rows], drop_intermediate=False)
+        n_positives = labels[rows].sum()
+        found += n_positives * hits[false_alarms <= max_fpr].max()
+        positives += n_positives
+    return float(found / positives) if positives else float("nan")
 
 
 def equal_mass_bins(

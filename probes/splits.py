@@ -6,6 +6,7 @@ Power goes with groups, not rows, and a group on both sides of a split turns mem
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
 MIN_ITEMS_PER_CLASS = 10
+TRAINING_ONLY = -1
+"""In a row of `train_on_one_folds`: the item is trained on and never scored."""
 
 
 def binary_labels(y: ArrayLike) -> NDArray[np.int64]:
@@ -57,20 +60,67 @@ def skip_reason(y: ArrayLike, groups: ArrayLike, n_folds: int = 5) -> str | None
 
 def check_groups(folds: ArrayLike, groups: ArrayLike) -> None:
     """Raise ValueError if any group lies in more than one fold."""
-    fold_of = np.asarray(folds)
+    _check_whole(folds, groups, "folds", "fold", "use grouped_folds so that a group is never split")
+
+
+def _check_whole(parts: ArrayLike, groups: ArrayLike, name: str, kind: str, mend: str) -> None:
+    part_of = np.asarray(parts)
     names = np.asarray(groups)
-    if fold_of.shape != names.shape:
+    if part_of.shape != names.shape:
         raise ValueError(
-            f"folds has shape {fold_of.shape} and groups {names.shape}; they must agree"
+            f"{name} has shape {part_of.shape} and groups {names.shape}; they must agree"
         )
     codes = group_codes(names)
     first = np.unique(codes, return_index=True)[1]
-    straddling = fold_of != fold_of[first][codes]
+    straddling = part_of != part_of[first][codes]
     if straddling.any():
         raise ValueError(
-            f"groups: {str(names[straddling][0])!r} lies in more than one fold; "
-            "use grouped_folds so that a group is never split"
+            f"groups: {str(names[straddling][0])!r} lies in more than one {kind}; {mend}"
         )
+
+
+def leave_one_group_out(groups: ArrayLike) -> Int[np.ndarray, "item"]:
+    """Folds of one group each, numbered in the groups' sorted order.
+
+    Same-fold scores then count only pairs within a group: where the group decides the label there
+    is none. Use it for scores that are summed item by item, or with few large groups.
+    """
+    return leave_one_stratum_out(groups, groups)
+
+
+def leave_one_stratum_out(strata: ArrayLike, groups: ArrayLike) -> Int[np.ndarray, "item"]:
+    """Folds of one stratum each (topic, source, label), numbered in the strata's sorted order.
+
+    A probe is trained on all other strata: does it carry over to one it has never seen?
+
+    Raises ValueError for fewer than 2 strata, and for a group that lies in more than one.
+    """
+    folds = group_codes(strata)
+    _check_whole(folds, groups, "strata", "stratum", "merge the strata that share it")
+    n_strata = len(np.unique(folds))
+    if n_strata < 2:
+        raise ValueError(f"strata: leaving one out needs at least 2, got {n_strata}")
+    return folds
+
+
+def train_on_one_folds(
+    datasets: ArrayLike, groups: ArrayLike
+) -> tuple[tuple[str, ...], Int[np.ndarray, "dataset item"]]:
+    """For every dataset, a fold vector that trains on it alone and tests on each of the others.
+
+    Returns:
+        The names of the datasets, sorted, and a row for each: `TRAINING_ONLY` for its own items,
+        and for all others the index of their dataset. A model is fitted on the `TRAINING_ONLY`
+        items and no others; the rest are scored within their own dataset, as within a fold.
+
+    Raises ValueError for fewer than 2 datasets, and for a group that lies in more than one.
+    """
+    names, codes = np.unique(np.asarray(datasets), return_inverse=True)
+    _check_whole(codes, groups, "datasets", "dataset", "leave it out of all but one")
+    if len(names) < 2:
+        raise ValueError(f"datasets: testing on others needs at least 2, got {len(names)}")
+    own = codes == np.arange(len(names))[:, None]
+    return tuple(str(name) for name in names), np.where(own, TRAINING_ONLY, codes)
 
 
 def grouped_folds(
@@ -92,6 +142,50 @@ def grouped_folds(
     for fold, (_, test) in enumerate(splitter.split(labels[:, None], labels, codes)):
         folds[test] = fold
     return folds
+
+
+def grouped_folds_of_values(
+    y: ArrayLike, groups: ArrayLike, n_folds: int = 5, seed: int = 0
+) -> Int[np.ndarray, "item"]:
+    """`grouped_folds` for a continuous target `[item]`: balanced in the target's quintiles.
+
+    Raises ValueError for a target that is not finite or constant, and for fewer groups than folds.
+    """
+    if n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    values = continuous_target(y)
+    codes = group_codes(groups)
+    if len(values) != len(codes):
+        raise ValueError(f"y has {len(values)} items and groups {len(codes)}; give one group each")
+    n_groups = int(codes.max()) + 1
+    if n_groups < n_folds:
+        raise ValueError(f"cannot make folds: only {n_groups} groups for {n_folds} folds")
+    cuts = np.unique(np.quantile(values, [0.2, 0.4, 0.6, 0.8]))
+    bins = np.searchsorted(cuts, values, side="right")
+    splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=seed)
+    folds = np.empty(len(values), dtype=np.int64)
+    with warnings.catch_warnings():
+        # A bin with fewer items than folds is no defect here; it only balances less.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        for fold, (_, test) in enumerate(splitter.split(values[:, None], bins, codes)):
+            folds[test] = fold
+    return folds
+
+
+def continuous_target(y: ArrayLike) -> NDArray[np.float64]:
+    """A rate or a count `[item]` as floats; refused are words, nan, inf and a constant."""
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("y must be numbers; a class has no rate, give 0/1 labels") from error
+    if values.ndim != 1:
+        raise ValueError(f"y must be one value an item, got shape {values.shape}")
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise ValueError(f"y[{wrong[0]}] is {values[wrong[0]]}; leave out items without a value")
+    if not len(values) or values.min() == values.max():
+        raise ValueError(f"y is the same for all {len(values)} items; there is nothing to predict")
+    return values
 
 
 def regrouped_folds(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from probes import (
     criterion,
@@ -16,6 +16,7 @@ from probes import (
     expected_calibration_error,
     same_fold_auroc,
     same_fold_average_precision,
+    same_fold_tpr,
     skill,
     within_fold_zscores,
 )
@@ -96,6 +97,38 @@ def test_average_precision_of_one_fold_is_scikit_learns():
     shifted = np.tile(scores, 2) + np.repeat([0, 9], 50)
     two = same_fold_average_precision(np.tile(y, 2), shifted, np.repeat([0, 1], 50))
     assert two == pytest.approx(expected)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0]), st.booleans())
+def test_tpr_of_one_fold_counts_positives_above_the_lowest_cut_allowed(seed, max_fpr, with_ties):
+    rng = np.random.default_rng(seed)
+    y = np.append(rng.integers(0, 2, 150), [0, 1])
+    scores = rng.integers(0, 9, 152) if with_ties else rng.normal(size=152) + y
+    negatives, positives = scores[y == 0], scores[y == 1]
+    cuts = [c for c in np.append(scores, np.inf) if (negatives >= c).mean() <= max_fpr]
+    expected = (positives >= min(cuts)).mean()
+    ours = same_fold_tpr(y, scores, np.zeros(152), max_fpr=max_fpr)
+    assert ours == pytest.approx(expected, abs=1e-12)
+    fpr, tpr, _ = roc_curve(y, scores, drop_intermediate=False)
+    assert ours == pytest.approx(tpr[fpr <= max_fpr].max(), abs=1e-9)
+
+
+def test_tpr_cuts_every_fold_by_itself_and_leaves_out_folds_of_one_class():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(300) % 3 == 0, 2).astype(int)
+    scores = rng.normal(size=600) + y
+    folds = np.repeat([0, 1], 300)
+    halves = [same_fold_tpr(y[folds == f], scores[folds == f], np.zeros(300)) for f in (0, 1)]
+    shifted = scores + 50 * folds
+    assert same_fold_tpr(y, shifted, folds) == pytest.approx(np.mean(halves))
+    with_extra = same_fold_tpr(
+        np.append(y, [1, 1]), np.append(shifted, [0, 9]), np.append(folds, [2, 2])
+    )
+    assert with_extra == pytest.approx(np.mean(halves))
+    assert np.isnan(same_fold_tpr([1, 1, 0, 0], [1.0, 2, 3, 4], [0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="max_fpr"):
+        same_fold_tpr(y, scores, folds, max_fpr=1.5)
 
 
 def test_calibration_error_of_a_known_miscalibration():

@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import LeaveOneGroupOut
 
-from probes import check_groups, grouped_folds, regrouped_folds, skip_reason
+from probes import (
+    TRAINING_ONLY,
+    check_groups,
+    grouped_folds,
+    leave_one_group_out,
+    leave_one_stratum_out,
+    regrouped_folds,
+    skip_reason,
+    train_on_one_folds,
+)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6))
@@ -66,3 +76,39 @@ def test_scorable_cell_has_none():
 def test_labels_other_than_0_and_1_are_refused(y):
     with pytest.raises(ValueError, match="only 0 and 1"):
         skip_reason(y, [1, 2, 3])
+
+
+def test_leave_one_group_out_is_scikit_learns():
+    groups = np.random.default_rng(0).permutation(np.repeat(["c", "a", "b"], [3, 5, 2]))
+    folds = leave_one_group_out(groups)
+    splits = list(LeaveOneGroupOut().split(groups, groups=groups))
+    for fold, (train, test) in enumerate(splits):
+        np.testing.assert_array_equal(np.flatnonzero(folds == fold), test)
+        np.testing.assert_array_equal(np.flatnonzero(folds != fold), train)
+    assert folds.max() == len(splits) - 1
+
+
+def test_leave_one_stratum_out_keeps_groups_whole():
+    strata = np.array(["math", "art", "math", "art", "law", "law"])
+    groups = np.array([0, 1, 0, 2, 3, 4])
+    np.testing.assert_array_equal(leave_one_stratum_out(strata, groups), [2, 0, 2, 0, 1, 1])
+    with pytest.raises(ValueError, match="'0' lies in more than one stratum; merge"):
+        leave_one_stratum_out(strata, [0, 0, 0, 2, 3, 4])
+
+
+def test_train_on_one_tests_on_each_of_the_others():
+    datasets = ["b", "a", "b", "c"]
+    names, folds = train_on_one_folds(datasets, [1, 2, 1, 3])
+    assert names == ("a", "b", "c")
+    own = TRAINING_ONLY
+    np.testing.assert_array_equal(folds, [[1, own, 1, 2], [own, 0, own, 2], [1, 0, 1, own]])
+    with pytest.raises(ValueError, match="'2' lies in more than one dataset; leave it out"):
+        train_on_one_folds(datasets, [1, 2, 1, 2])
+
+
+@pytest.mark.parametrize("split", [leave_one_stratum_out, train_on_one_folds])
+def test_a_single_part_has_no_others(split):
+    with pytest.raises(ValueError, match="at least 2"):
+        split(["a", "a"], [0, 1])
+    with pytest.raises(ValueError, match="shape"):
+        split(["a", "b"], [0, 1, 2])
