@@ -89,6 +89,33 @@ def cache(
     _show(figures, json_file)
 
 
+@bench_app.command(
+    epilog="Examples:\n\n`selfprobe bench probes`\n\n"
+    "`selfprobe bench probes --n 400 --permutations 10 --json probes.json`"
+)
+def probes(
+    n: Annotated[int, typer.Option(help="Items of our own, half of each task.")] = 800,
+    permutations: Annotated[int, typer.Option(help="Of every target's labels.")] = 50,
+    model: Annotated[str, typer.Option(help="As `selfprobe run` takes it.")] = "smollm2-135m",
+    json_file: JsonFile = None,
+) -> None:
+    """Time a sweep of logistic probes against scikit-learn's in a pool over all cores, and compare what they find.
+
+    Every layer x 2 positions x 3 targets x 5 folds x 5 penalties, with permuted labels.
+    """
+    from experiments.bench.probes import bench_probes
+    from experiments.progress import reporter_for_stderr
+    from hooks import load_model
+
+    if permutations < 1:
+        raise ValueError(f"permutations: {permutations} is not positive")
+    _check(json_file)
+    figures = bench_probes(
+        load_model(model), n_items=n, n_permutations=permutations, reporter=reporter_for_stderr()
+    )
+    _show(figures, json_file)
+
+
 def _check(json_file: Path | None) -> None:
     if json_file is not None and (not json_file.parent.is_dir() or json_file.is_dir()):
         raise ValueError(
