@@ -16,6 +16,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     capture,
     doctor,
     listings,
+    probe,
     run,
     score,
 )

@@ -39,6 +39,14 @@ def write_figures(
     }
 
 
+def write_layer_curves(task_result: Mapping[str, Any], stem: Path) -> Path:
+    """Draw `plot_layers` into `stem`.png and `stem`.svg; the SVG's path."""
+    with styled():
+        figure = _figure(5.8, 5.4)
+        plot_layers(task_result, figure.subplots())
+        return save(figure, stem)
+
+
 def _task_figures(
     task_result: Mapping[str, Any], scores: pd.DataFrame, stem: Path
 ) -> dict[str, Path]:
