@@ -29,6 +29,14 @@ from probes.permutation import (
     within_group_permutations,
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
+from probes.regression import (
+    RegressionResult,
+    nested_ridge_regression,
+    r2_interval,
+    same_fold_r2,
+    same_fold_spearman,
+    spearman_interval,
+)
 from probes.ridge import ALPHAS
 from probes.splits import (
     TRAINING_ONLY,
@@ -71,6 +79,7 @@ __all__ = [
     "MaxStatistic",
     "NestedResult",
     "PermutedUnit",
+    "RegressionResult",
     "RidgeProbe",
     "SampleSize",
     "SweepResult",
@@ -101,15 +110,20 @@ __all__ = [
     "log_loss",
     "max_statistic_test",
     "nested_ridge",
+    "nested_ridge_regression",
     "platt",
+    "r2_interval",
     "rate_difference",
     "rate_interval",
     "regrouped_folds",
     "same_fold_auroc",
     "same_fold_average_precision",
+    "same_fold_r2",
+    "same_fold_spearman",
     "same_fold_tpr",
     "skill",
     "skip_reason",
+    "spearman_interval",
     "stacked_gain",
     "stacked_training_scores",
     "sweep",
