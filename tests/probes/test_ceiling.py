@@ -73,7 +73,7 @@ def test_intervals_cover(samples, icc, shapes):
         for _ in range(60)
     ]
     covered = np.mean([one.low <= truth <= one.high for one in intervals])
-    # 60 draws at 95% cover fewer than 52 of them once in 500.
+    # 60 draws at 95% cover fewer than 52 of them once in 350.
     assert covered >= 52 / 60
     assert np.mean([one.estimate for one in intervals]) == pytest.approx(truth, abs=0.02)
 

@@ -111,7 +111,7 @@ def test_inner_selection_sees_nothing_of_the_outer_fold():
 @pytest.mark.parametrize("interval", [r2_interval, spearman_interval])
 @pytest.mark.parametrize("icc", [0.0, 0.6])
 def test_intervals_of_fixed_predictions_cover(interval, icc):
-    """Truth by one huge sample without folds; 150 draws at 95% cover fewer than 134 once in 1,000."""
+    """Truth by one huge sample without folds; 150 draws at 95% cover fewer than 134 once in 700."""
     rng = np.random.default_rng(4)
 
     def draw(n_groups):
