@@ -10,8 +10,7 @@ from activations_cache.documents import MAX_WIDTH
 from activations_cache.holdings import Holdings
 from activations_cache.manifest import Manifest
 from activations_cache.parts import union
-from activations_cache.plan import is_id
-from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec
+from hooks.activations import LAYERLESS_SITES, Activations, CaptureSpec, is_id
 
 
 def check_ids(ids: Sequence[str], holdings: Holdings) -> None:

@@ -19,6 +19,7 @@ from pydantic import FailFast
 
 from activations_cache.atomic import DamagedFileError, read_regular, replace_file
 from activations_cache.documents import Document, Ids
+from hooks.activations import is_id
 
 FILE_NAME = "plan.json"
 
@@ -101,15 +102,6 @@ class BatchPlan:
             return cls.of(_File.parse(data).batches)
         except ValueError as error:
             raise DamagedFileError(path, f"is damaged ({error!s:.200})") from None
-
-
-def is_id(item: object) -> bool:
-    """Whether HDF5 and JSON take something as an id: a string without NUL or half characters."""
-    return (
-        isinstance(item, str)
-        and "\0" not in item
-        and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in item)
-    )
 
 
 def check_plan(stored: BatchPlan | None, wanted: Sequence[Sequence[str]], folder: Path) -> None:

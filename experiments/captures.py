@@ -82,26 +82,25 @@ def _open(
             dtype=dtype,
             compression=compression,
         )
-    _check_storage(folder, dtype, compression)
     cache = ActivationsCache.open(
         folder, fingerprint=fingerprint, plan=plan.batches, spec=None if extend else plan.spec
     )
+    _check_storage(cache, dtype, compression)
     if extend:
         cache.extend(plan.spec)
     return cache
 
 
 def _check_storage(
-    folder: str | Path, dtype: StorageDType, compression: Compression | None
+    cache: ActivationsCache, dtype: StorageDType, compression: Compression | None
 ) -> None:
-    held = ActivationsCache.open(folder)
     for name, there, asked in (
-        ("storage", held.dtype, dtype),
-        ("compression", held.compression, compression),
+        ("storage", cache.dtype, dtype),
+        ("compression", cache.compression, compression),
     ):
         if there != asked:
             raise ValueError(
-                f"{name}: cache {folder} is kept in {there}, {asked} was asked for; "
+                f"{name}: cache {cache.path} is kept in {there}, {asked} was asked for; "
                 f"ask for {there}, or capture into a new folder"
             )
 

@@ -47,6 +47,15 @@ POSITIONS_IN_WORDS = f"{', '.join(FIXED_POSITIONS)}, template_1, template_2, ...
 _TEMPLATE_POSITION = re.compile(r"template_([1-9][0-9]*)")
 
 
+def is_id(item: object) -> bool:
+    """Tell whether HDF5 and JSON take something as an id: a string without NUL or half characters."""
+    return (
+        isinstance(item, str)
+        and "\0" not in item
+        and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in item)
+    )
+
+
 def template_offset(position: str) -> int | None:
     """Return k of the position name `template_k`, or None if it is another name."""
     match = _TEMPLATE_POSITION.fullmatch(position)

@@ -8,6 +8,8 @@ from typing import Any, TypedDict
 
 from jinja2.exceptions import TemplateError
 
+from hooks.activations import is_id
+
 ROLES = ("system", "user", "assistant")
 
 # Llama 3's template prints today's date unless it is told one: tokens must not change overnight.
@@ -45,7 +47,7 @@ class Prompt:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise ValueError(f"id: {self.id!r} is not a non-empty string")
-        if "\0" in self.id or any(0xD800 <= ord(letter) <= 0xDFFF for letter in self.id):
+        if not is_id(self.id):
             raise ValueError(f"id: {self.id!r} holds a NUL or half a character; use plain text")
         if (self.messages is None) == (self.text is None):
             raise ValueError(f"prompt {self.id!r}: give exactly one of messages and text")
