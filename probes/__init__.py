@@ -6,6 +6,7 @@ from sklearn.metrics import cohen_kappa_score as cohen_kappa
 from sklearn.metrics import log_loss
 
 from probes.calibration import isotonic, platt, temperature
+from probes.candidates import Candidate
 from probes.ceiling import GREEDY_CEILING, beta_auroc, label_ceiling
 from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
 from probes.metrics import (
@@ -20,7 +21,7 @@ from probes.metrics import (
     within_fold_zscores,
 )
 from probes.multiplicity import benjamini_hochberg, holm
-from probes.nested import Candidate, NestedResult, nested_ridge
+from probes.nested import NestedResult, nested_ridge
 from probes.permutation import (
     MaxStatistic,
     PermutedUnit,

@@ -19,22 +19,10 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 
 from probes._parallel import Progress, map_in_threads
+from probes.candidates import Candidate
 from probes.metrics import same_fold_auroc, winning_pairs, within_fold_zscores
-from probes.ridge import ALPHAS, Refit, RidgeSource
+from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import binary_labels, regrouped_folds
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One cell of the grid.
-
-    With several sources (the variants of a self-prediction prompt, each at its own slot) one ridge
-    is fitted a source; their scores are z-scored within the fold and averaged.
-    """
-
-    name: str
-    sources: tuple[ArrayLike | Refit, ...]
-    """Each `[item, feature]`, or a callable from training rows to that (see `RidgeSource`)."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +100,7 @@ def nested_ridge(
 
     def evaluate(candidate: Candidate) -> list[_Evaluated]:
         try:
-            sources = [RidgeSource(s, standardize=standardize) for s in candidate.sources]
+            sources = [RidgeSource(s, standardize=standardize) for s in candidate.read()]
             return [_evaluate(sources, labels, row, n_folds, grid) for row in folds]
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error

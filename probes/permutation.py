@@ -15,8 +15,9 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from probes._parallel import Progress, map_in_threads
+from probes.candidates import Candidate
 from probes.metrics import same_fold_auroc
-from probes.nested import Candidate, mean_fold_scores
+from probes.nested import mean_fold_scores
 from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import binary_labels, check_groups, group_codes
 
@@ -121,7 +122,7 @@ def max_statistic_test(
     columns = np.column_stack([labels, permute(labels, groups, n_permutations, seed)])
 
     def evaluate(candidate: Candidate) -> Float[np.ndarray, "alpha column"]:
-        sources = [RidgeSource(source, standardize=standardize) for source in candidate.sources]
+        sources = [RidgeSource(source, standardize=standardize) for source in candidate.read()]
         scores = np.zeros((len(alphas), *columns.shape))
         for fold in np.unique(fold_of):
             scores += mean_fold_scores(sources, columns, fold_of, (fold,), alphas)

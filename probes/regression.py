@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from scipy.stats import t as student_t
 
 from probes._parallel import Progress, map_in_threads
-from probes.nested import Candidate
+from probes.candidates import Candidate
 from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import (
     check_groups,
@@ -242,7 +242,7 @@ def nested_ridge_regression(
 
     def evaluate(candidate: Candidate) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         try:
-            sources = [RidgeSource(s, standardize=standardize) for s in candidate.sources]
+            sources = [RidgeSource(s, standardize=standardize) for s in candidate.read()]
             return [_evaluate(sources, values, row, n_folds, grid) for row in fold_rows]
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error
