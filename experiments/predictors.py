@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from activations_cache import Cell
+from experiments.baselines import nested_text_stack
 from experiments.inequalities import TrainingScores
 from experiments.progress import Advance
 from experiments.task_data import TaskData, cell_name
@@ -24,9 +25,7 @@ from probes import (
     Estimand,
     NestedResult,
     RidgeProbe,
-    cross_fitted_stack,
     nested_ridge,
-    stacked_training_scores,
     within_fold_zscores,
 )
 
@@ -92,12 +91,13 @@ class Fitting:
         report = self._report_grid(data, groups, "prompt_last", data.elicitations)
         advance(1)
         folds = probe.nested.folds
-        baselines = self._baselines(data, groups)
-        columns, training_columns = (
-            np.stack(rows, axis=-1)
-            for rows in zip(
-                *((one.scores, one.training_scores) for one in baselines.values()), strict=True
-            )
+        text = nested_text_stack(
+            data.text_families,
+            data.outcome,
+            groups,
+            n_folds=self.n_folds,
+            n_regroupings=self.n_regroupings,
+            seed=self.seed,
         )
         transferred, transferred_training = transferred_scores(data, probe)
         words = self._nested([Candidate("words", (data.log_odds.T,))], data, groups)
@@ -110,13 +110,11 @@ class Fitting:
             transferred=transferred,
             verbal=verbal_scores(data, folds),
             supervised_words=words.scores,
-            baselines={name: one.scores for name, one in baselines.items()},
-            text=cross_fitted_stack(
-                columns, data.outcome, folds, training_columns=training_columns
-            ),
+            baselines={name: one.scores for name, one in text.families.items()},
+            text=text.scores,
             training=TrainingScores(
                 task=probe.nested.training_scores,
-                text=stacked_training_scores(training_columns, data.outcome, folds),
+                text=text.training_scores,
                 report=report.nested.training_scores,
                 transferred=transferred_training,
             ),
@@ -143,21 +141,11 @@ class Fitting:
         ]
         return Grid(cells, self._nested(candidates, data, groups))
 
-    def _baselines(self, data: TaskData, groups: np.ndarray) -> dict[str, NestedResult]:
-        return {
-            name: self._nested(
-                [Candidate(name, (family,))], data, groups, standardize=name not in UNSCALED
-            )
-            for name, family in data.text_families.items()
-        }
-
     def _nested(
         self,
         candidates: Sequence[Candidate],
         data: TaskData,
         groups: np.ndarray,
-        *,
-        standardize: bool = True,
     ) -> NestedResult:
         return nested_ridge(
             candidates,
@@ -166,12 +154,8 @@ class Fitting:
             n_folds=self.n_folds,
             n_regroupings=self.n_regroupings,
             seed=self.seed,
-            standardize=standardize,
         )
 
-
-UNSCALED = frozenset({"tfidf_words", "tfidf_characters"})
-"""Text families whose rows have unit length already; scaling would blow up their rare words."""
 
 N_STEPS = 3
 """Steps that `Fitting.predict` reports."""

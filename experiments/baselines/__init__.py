@@ -1,6 +1,7 @@
 """What else could explain it: features of the text alone, fitted and scored like a probe."""
 
 from experiments.baselines.embedding import sentence_embeddings
+from experiments.baselines.stack import TextStack, nested_text_stack
 from experiments.baselines.text import (
     Family,
     label_rates,
@@ -13,8 +14,10 @@ from experiments.baselines.text import (
 
 __all__ = [
     "Family",
+    "TextStack",
     "label_rates",
     "length_features",
+    "nested_text_stack",
     "opening_words",
     "sentence_embeddings",
     "text_families",

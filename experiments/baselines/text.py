@@ -31,7 +31,7 @@ families."""
 
 def text_families(
     texts: Sequence[str],
-    strata: Sequence[str],
+    strata: Sequence[str] | None,
     types: Sequence[str],
     y: ArrayLike,
     *,
@@ -41,7 +41,7 @@ def text_families(
 
     Args:
         texts: what a person would read of each item, `[item]`.
-        strata: topic or label of each item.
+        strata: topic or label of each item; None where none is known, and then there is no such family.
         types: surface type of each item: its template's type, or its `opening_words`.
         kinds: a finer label of each item (kind of entity or of question); without it, no such family.
         y: outcome of each item, 0 or 1 (or a rate); read on training rows only.
@@ -55,7 +55,7 @@ def text_families(
                 f"{name}: {len(values)} values for {len(texts)} texts; give one a text"
             )
     return {
-        "stratum": label_rates(strata, y),
+        **({} if strata is None else {"stratum": label_rates(strata, y)}),
         "type": label_rates(types, y),
         **({} if kinds is None else {"kind": label_rates(kinds, y)}),
         "length": _constant(length_features(texts)),
