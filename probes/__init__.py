@@ -38,6 +38,7 @@ from probes.regression import (
     same_fold_spearman,
     spearman_interval,
 )
+from probes.regression_permutation import max_spearman_test
 from probes.ridge import ALPHAS
 from probes.splits import (
     TRAINING_ONLY,
@@ -109,6 +110,7 @@ __all__ = [
     "leave_one_group_out",
     "leave_one_stratum_out",
     "log_loss",
+    "max_spearman_test",
     "max_statistic_test",
     "nested_ridge",
     "nested_ridge_regression",

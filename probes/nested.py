@@ -56,10 +56,20 @@ class NestedResult:
     @property
     def modal(self) -> tuple[str, float]:
         """The cell selected most often (ties: the higher on the curve) and its usual alpha."""
-        counts = Counter(self.selected_candidate.ravel().tolist())
-        index = max(counts, key=lambda c: (counts[c], self.curve[c]))
-        alphas = Counter(self.selected_alpha[self.selected_candidate == index].tolist())
-        return self.names[index], max(alphas, key=lambda a: (alphas[a], a))
+        return modal_choice(self.names, self.selected_candidate, self.selected_alpha, self.curve)
+
+
+def modal_choice(
+    names: Sequence[str],
+    candidates: Int[np.ndarray, "regrouping fold"],
+    alphas: Float[np.ndarray, "regrouping fold"],
+    curve: Float[np.ndarray, "candidate"],
+) -> tuple[str, float]:
+    """The candidate selected most often (ties: the higher on the curve) and its usual alpha (ties: the larger)."""
+    counts = Counter(candidates.ravel().tolist())
+    index = max(counts, key=lambda c: (counts[c], curve[c]))
+    usual = Counter(alphas[candidates == index].tolist())
+    return names[index], max(usual, key=lambda a: (usual[a], a))
 
 
 def nested_ridge(

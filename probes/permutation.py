@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
@@ -34,11 +34,17 @@ def whole_group_permutations(
     the two differ in size the donor's labels are resampled: drawn without replacement from as many
     copies of them as are needed, so that a group stays as homogeneous as its donor was.
     """
-    labels = binary_labels(y)
+    return handed_on(binary_labels(y), groups, n_permutations, seed)
+
+
+def handed_on(
+    labels: NDArray[Any], groups: ArrayLike, n_permutations: int, seed: int
+) -> NDArray[Any]:
+    """`whole_group_permutations` `[item, permutation]` of labels `[item]` of any kind."""
     codes = group_codes(groups)
     rng = np.random.default_rng(seed)
     members = [np.flatnonzero(codes == g) for g in range(int(codes.max()) + 1)]
-    permuted = np.empty((len(labels), n_permutations), dtype=np.int64)
+    permuted = np.empty((len(labels), n_permutations), dtype=labels.dtype)
     for p in range(n_permutations):
         for rows, donor in zip(members, rng.permutation(len(members)), strict=True):
             given = labels[members[donor]]
@@ -68,7 +74,7 @@ def within_group_permutations(
 
 @dataclass(frozen=True)
 class MaxStatistic:
-    """Same-fold AUROC of every (cell, alpha), observed and under permuted labels."""
+    """Same-fold AUROC (Spearman correlation of a rate) of every (cell, alpha), observed and under permuted labels."""
 
     names: tuple[str, ...]
     observed: Float[np.ndarray, "candidate alpha"]
@@ -81,7 +87,7 @@ class MaxStatistic:
         return float((1 + (maxima >= np.nanmax(self.observed)).sum()) / (1 + len(maxima)))
 
     def band(self, level: float = 0.95) -> Float[np.ndarray, "candidate 2"]:
-        """Central band of every single cell's AUROC under the null, all alphas together."""
+        """Central band of every single cell's statistic under the null, all alphas together."""
         tail = (1 - level) / 2
         return np.asarray(np.nanquantile(self.null, (tail, 1 - tail), axis=(0, 2)).T)
 

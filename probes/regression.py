@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,6 +21,7 @@ from scipy.stats import t as student_t
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
+from probes.nested import modal_choice
 from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import (
     check_groups,
@@ -59,16 +62,27 @@ def same_fold_spearman(y: ArrayLike, predicted: ArrayLike, folds: ArrayLike) -> 
     Args as in `same_fold_r2`.
     """
     values, guesses, fold_of = _aligned(y, predicted, folds)
-    product = of_y = of_guess = 0.0
-    for fold in np.unique(fold_of):
-        rows = fold_of == fold
+    return float(rank_correlations(values[:, None], guesses[:, None], fold_of)[0])
+
+
+def rank_correlations(
+    y: Float[np.ndarray, "item column"],
+    predicted: Float[np.ndarray, "item column"],
+    folds: Int[np.ndarray, "item"],
+) -> Float[np.ndarray, "column"]:
+    """`same_fold_spearman` of every column of y with its column of predictions."""
+    product, of_y, of_guess = np.zeros((3, y.shape[1]))
+    for fold in np.unique(folds):
+        rows = folds == fold
         n = rows.sum()
         # The mean rank exactly, so that a constant leaves zeros and no rounding to correlate.
-        a, b = ((rankdata(v[rows]) - (n + 1) / 2) / n for v in (values, guesses))
-        product, of_y, of_guess = product + a @ b, of_y + a @ a, of_guess + b @ b
-    if of_y == 0:
-        return float("nan")
-    return float(product / np.sqrt(of_y * of_guess)) if of_guess > 0 else 0.0
+        a, b = ((rankdata(v[rows], axis=0) - (n + 1) / 2) / n for v in (y, predicted))
+        product += (a * b).sum(axis=0)
+        of_y += (a * a).sum(axis=0)
+        of_guess += (b * b).sum(axis=0)
+    both = np.sqrt(of_y * of_guess)
+    ordered = np.divide(product, both, out=np.zeros_like(product), where=both > 0)
+    return np.asarray(np.where(of_y == 0, np.nan, ordered))
 
 
 def r2_interval(
@@ -181,9 +195,26 @@ class RegressionResult:
     """By the cell and alpha selected without the item's fold, in units of y."""
     candidate_predicted: Float[np.ndarray, "candidate regrouping item"]
     """By every cell, alpha selected without the item's fold; the best of them is not a result."""
+    training_predicted: Float[np.ndarray, "regrouping fold item"]
+    """For every outer fold, predictions of the *other* folds' items by the cell and alpha selected there, from models
+    that saw neither the item's fold nor the outer one. 0 elsewhere."""
     selected_candidate: Int[np.ndarray, "regrouping fold"]
     """Index into `names`."""
     selected_alpha: Float[np.ndarray, "regrouping fold"]
+
+    @cached_property
+    def curve(self) -> Float[np.ndarray, "candidate"]:
+        """Same-fold Spearman correlation of every cell, mean over regroupings; its maximum is not a result."""
+        every = [
+            [same_fold_spearman(self.y, p, f) for p, f in zip(rows, self.folds, strict=True)]
+            for rows in self.candidate_predicted
+        ]
+        return np.asarray(np.mean(every, axis=1))
+
+    @property
+    def modal(self) -> tuple[str, float]:
+        """The cell selected most often (ties: the higher on the curve) and its usual alpha."""
+        return modal_choice(self.names, self.selected_candidate, self.selected_alpha, self.curve)
 
     @property
     def r2(self) -> Interval:
@@ -240,7 +271,7 @@ def nested_ridge_regression(
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
 
-    def evaluate(candidate: Candidate) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    def evaluate(candidate: Candidate) -> list[_Evaluated]:
         try:
             sources = [RidgeSource(s, standardize=standardize) for s in candidate.read()]
             return [_evaluate(sources, values, row, n_folds, grid) for row in fold_rows]
@@ -250,18 +281,20 @@ def nested_ridge_regression(
     evaluated = map_in_threads(evaluate, candidates, progress)
     predicted = np.empty(fold_rows.shape)
     of_candidate = np.empty((len(candidates), *fold_rows.shape))
+    training = np.empty((len(fold_rows), n_folds, len(values)))
     selected = np.empty((len(fold_rows), n_folds), dtype=np.int64)
     selected_alpha = np.empty((len(fold_rows), n_folds))
     for r, fold_of in enumerate(fold_rows):
-        inner = np.stack([of_one[r][1] for of_one in evaluated])
+        inner = np.stack([of_one[r].inner for of_one in evaluated])
         for o in range(n_folds):
             rows = fold_of == o
             best_alpha = inner[:, o].argmin(axis=1)
             for c, of_one in enumerate(evaluated):
-                of_candidate[c, r, rows] = of_one[r][0][best_alpha[c], rows]
+                of_candidate[c, r, rows] = of_one[r].outer[best_alpha[c], rows]
             # The transpose puts alpha first: ties to the larger one, then to the first cell.
             alpha, best = np.unravel_index(inner[:, o].T.argmin(), inner[:, o].T.shape)
-            predicted[r, rows] = evaluated[int(best)][r][0][alpha, rows]
+            predicted[r, rows] = evaluated[int(best)][r].outer[alpha, rows]
+            training[r, o] = evaluated[int(best)][r].held_out[o, alpha]
             selected[r, o], selected_alpha[r, o] = best, grid[alpha]
     return RegressionResult(
         tuple(candidate.name for candidate in candidates),
@@ -271,9 +304,18 @@ def nested_ridge_regression(
         fold_rows,
         predicted,
         of_candidate,
+        training,
         selected,
         selected_alpha,
     )
+
+
+class _Evaluated(NamedTuple):
+    outer: Float[np.ndarray, "alpha item"]
+    inner: Float[np.ndarray, "fold alpha"]
+    """Squared error on the inner folds of every outer one."""
+    held_out: Float[np.ndarray, "fold alpha item"]
+    """Of the inner folds of every outer one, by models that saw neither."""
 
 
 def _evaluate(
@@ -282,10 +324,10 @@ def _evaluate(
     fold_of: NDArray[np.int64],
     n_folds: int,
     alphas: Sequence[float],
-) -> tuple[Float[np.ndarray, "alpha item"], Float[np.ndarray, "fold alpha"]]:
-    """Predictions for every outer fold, and the squared error on the inner folds of each."""
+) -> _Evaluated:
     outer = np.empty((len(alphas), len(values)))
     inner = np.zeros((n_folds, len(alphas)))
+    held_out = np.zeros((n_folds, len(alphas), len(values)))
     for left_out in [(a,) for a in range(n_folds)] + list(combinations(range(n_folds), 2)):
         is_test = np.isin(fold_of, left_out)
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
@@ -297,4 +339,5 @@ def _evaluate(
         for o, i in (left_out, left_out[::-1]):
             rows = fold_of[test] == i
             inner[o] += ((guesses[:, rows] - values[test][rows]) ** 2).sum(axis=1)
-    return outer, inner
+            held_out[o][:, test[rows]] = guesses[:, rows]
+    return _Evaluated(outer, inner, held_out)
