@@ -29,6 +29,8 @@ class RunConfig(BaseModel):
     """Names of tasks, as `selfprobe tasks` lists them."""
     model: str = "smollm2-135m"
     """A name from `selfprobe models`, a hub id, a local folder or a .gguf file."""
+    peer: str | None = None
+    """Another model that reads the same items, by the same kinds of name: what could be known without being `model`."""
     n: int | None = Field(default=None, ge=20)
     """Items a task at most, whole groups; None takes all."""
     items: Path | None = None
@@ -88,14 +90,25 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:
-        self.task_spec()  # refuses an unknown site, layer or position
+        self.probed_spec()  # refuses an unknown site, layer or position
+        if self.peer == self.model:
+            raise ValueError("peer: is the model itself; name another model")
         if self.items is not None and len(self.tasks) > 1:
             raise ValueError("own items belong to one task; give one task with `items`")
         return self
 
-    def task_spec(self) -> CaptureSpec:
-        """What is captured in the task context."""
+    def probed_spec(self) -> CaptureSpec:
+        """The cells that the probe of the task context may choose from."""
         return CaptureSpec(sites=(self.site,), layers=self.layers, positions=self.positions)
+
+    def task_spec(self) -> CaptureSpec:
+        """What is captured in the task context: the probe's cells, and the embedding layer as a control."""
+        sites, positions = ((self.site, "embed"), (*self.positions, "mean_instruction"))
+        return CaptureSpec(
+            sites=tuple(dict.fromkeys(sites)),
+            layers=self.layers,
+            positions=tuple(dict.fromkeys(positions)),
+        )
 
     def report_spec(self) -> CaptureSpec:
         """What is captured in the self-prediction context: the end of the quote and the answer slot."""
@@ -141,7 +154,7 @@ def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> Ru
     try:
         return RunConfig(**{**PRESETS.get(preset or "", {}), **settings})
     except ValidationError as error:
-        raise ValueError(_one_line(error)) from None
+        raise ValueError(one_line(error)) from None
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -162,7 +175,8 @@ def read_config(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _one_line(error: ValidationError) -> str:
+def one_line(error: ValidationError) -> str:
+    """The first fault that pydantic found, as one line that names the field, what is wrong and what was given."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "settings"
     message = first["msg"].removeprefix("Value error, ")

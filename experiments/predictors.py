@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -85,8 +85,7 @@ class Fitting:
 
     def predict(self, data: TaskData, groups: np.ndarray, advance: Advance) -> Predictions:
         """Score every predictor with `groups` kept whole; calls `advance(1)` after each of `N_STEPS`."""
-        cells = tuple(data.task_cache.cells())
-        probe = Grid(cells, self._nested(data.task_candidates, data, groups))
+        probe = Grid(data.cells, self._nested(data.task_candidates, data, groups))
         advance(1)
         report = self._report_grid(data, groups, "prompt_last", data.elicitations)
         advance(1)
@@ -136,7 +135,9 @@ class Fitting:
         """A grid over the layers of the self-prediction context, a source an elicitation."""
         cells = tuple(cell for cell in data.report_cache.cells() if cell[2] == position)
         candidates = [
-            Candidate(cell_name(cell), tuple(data.report_features(cell, e) for e in elicitations))
+            Candidate.lazy(
+                cell_name(cell), *(partial(data.report_features, cell, e) for e in elicitations)
+            )
             for cell in cells
         ]
         return Grid(cells, self._nested(candidates, data, groups))

@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from activations_cache import ActivationsCache
+from experiments.baselines import read_output_side
 from experiments.behavior import Behavior, label_behavior
 from experiments.captures import capture_into
 from experiments.config import RunConfig, make_config
 from experiments.contrast import contrast
+from experiments.controls import capture_random_weights, collect_peer, load_peer
 from experiments.elicitation import (
     ANSWER_TOKENS,
     SelfPrediction,
@@ -33,7 +36,7 @@ from experiments.report import write_figures, write_page
 from experiments.run_folder import RunFolder
 from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
-from hooks import Model, Prompt, check_lengths, load_model, plan_capture
+from hooks import Model, NextToken, Prompt, check_lengths, load_model, plan_capture
 
 
 class RunError(RuntimeError):
@@ -78,7 +81,7 @@ class Experiment:
         """
         folder = RunFolder(Path(out))
         folder.check(self.config)
-        if not all(folder.is_finished(stage) for stage in folder.outputs):
+        if not all(folder.is_finished(stage) for stage in folder.stages(self.config)):
             _Stages(self.config, folder, reporter or Silent()).run()
         return load_run(folder.path)
 
@@ -103,10 +106,13 @@ class _Stages:
                 "behavior": self._label_behavior,
                 "task activations": self._capture_task,
                 "self-predictions": self._ask,
+                "output side": self._read_output_side,
+                "random weights": self._capture_random_weights,
+                "peer": self._read_with_peer,
                 "contrast": self._contrast,
                 "report": self._report,
             }
-            todo = list(work)
+            todo = self.folder.stages(self.config)
             while todo and self.folder.is_finished(todo[0]):
                 todo.pop(0)
             self.folder.forget(todo)
@@ -175,6 +181,8 @@ class _Stages:
         options = option_spellings([e for task in self.tasks for e in self._elicitations(task)])
         plan_capture(self.model, prompts, self.config.task_spec())
         plan_capture(self.model, reports, self.config.report_spec(), options=options)
+        if self.config.peer is not None and not self.folder.is_finished("peer"):
+            load_peer(self.config, self._by_task(chosen))
 
     def _label_behavior(self) -> None:
         partial = self.folder.behavior.with_suffix(".partial.jsonl")
@@ -230,6 +238,28 @@ class _Stages:
             rows += read_reports(items, elicitations, cache, answers)
         write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
 
+    def _read_output_side(self) -> None:
+        partial = self.folder.output_side.with_suffix(".partial.jsonl")
+        rows: list[NextToken] = []
+        for task in self.tasks:
+            items = self.items[task.name]
+            with self.reporter.stage(f"{task.name}: output side", len(items)) as advance:
+                rows += read_output_side(self.model, task, items, partial=partial, advance=advance)
+        write_rows(self.folder.output_side, (asdict(row) for row in rows))
+        partial.unlink(missing_ok=True)
+
+    def _capture_random_weights(self) -> None:
+        prompts = [item.prompt() for items in self.items.values() for item in items]
+        capture_random_weights(
+            self.folder.random_cache, self.model, prompts, self.config, self.reporter
+        )
+
+    def _read_with_peer(self) -> None:
+        collect_peer(self.folder, self.config, self._by_task(self.items), self.reporter)
+
+    def _by_task(self, items: dict[str, list[Item]]) -> dict[Task, list[Item]]:
+        return {task: items[task.name] for task in self.tasks}
+
     def _contrast(self) -> None:
         behavior = [Behavior.from_row(row) for row in read_rows(self.folder.behavior)]
         reports = [SelfPrediction(**row) for row in read_rows(self.folder.self_predictions)]
@@ -247,6 +277,7 @@ class _Stages:
                     self._elicitations(task),
                     task_cache,
                     report_cache,
+                    self.config.probed_spec(),
                 )
                 contrasts.append(contrast(data, self.config, self.reporter))
         write_results(self.folder, self.config, contrasts)

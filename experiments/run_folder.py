@@ -37,6 +37,10 @@ class RunFolder:
         self.self_predictions = path / "self_predictions.jsonl"
         self.task_cache = path / "cache" / "task"
         self.report_cache = path / "cache" / "self_prediction"
+        self.output_side = path / "output_side.jsonl"
+        self.random_cache = path / "cache" / "random_weights"
+        self.peer_behavior = path / "peer_behavior.jsonl"
+        self.peer_cache = path / "cache" / "peer"
         self.probes = path / "probes"
         self.results = path / "results.json"
         self.table = path / "results.csv"
@@ -50,10 +54,17 @@ class RunFolder:
             "behavior": (self.behavior,),
             "task activations": (self.task_cache,),
             "self-predictions": (self.self_predictions, self.report_cache),
+            "output side": (self.output_side,),
+            "random weights": (self.random_cache,),
+            "peer": (self.peer_behavior, self.peer_cache),
             "contrast": (self.results, self.table, self.scores),
             "report": (self.page,),
         }
         """Stage -> what it leaves behind, in the order of the work."""
+
+    def stages(self, config: RunConfig) -> list[str]:
+        """The stages of a run with these settings, in the order of the work."""
+        return [stage for stage in self.outputs if stage != "peer" or config.peer is not None]
 
     def check(self, config: RunConfig) -> None:
         """Refuse a folder that holds something else.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from experiments.baselines import Family, opening_words, text_families
 from experiments.behavior import Behavior
 from experiments.elicitation import SelfPrediction
 from experiments.tasks import Elicitation, Item, Task
+from hooks import CaptureSpec
 from probes import Candidate
 
 
@@ -34,6 +35,8 @@ class TaskData:
     """The self-predictions that were also answered in words, one an item."""
     task_cache: ActivationsCache
     report_cache: ActivationsCache
+    cells: tuple[Cell, ...]
+    """Of the task context, what the probe may choose from; the cache also holds what controls need."""
 
     @classmethod
     def join(
@@ -45,8 +48,12 @@ class TaskData:
         elicitations: Sequence[Elicitation],
         task_cache: ActivationsCache,
         report_cache: ActivationsCache,
+        probed: CaptureSpec,
     ) -> TaskData:
-        """Put the records of a run side by side; items whose behavior is unscored are left out and counted."""
+        """Put the records of a run side by side; items whose behavior is unscored are left out and counted.
+
+        `probed` says which cells of the task context the probe may choose from.
+        """
         of_item = {row.item: row for row in behavior}
         scored = [item for item in items if of_item[item.id].outcome is not None]
         asked = {(row.item, row.elicitation): row for row in reports}
@@ -66,6 +73,11 @@ class TaskData:
             answers=tuple(rows(elicitations[0])),
             task_cache=task_cache,
             report_cache=report_cache,
+            cells=tuple(
+                (site, layer, position)
+                for site, layer, position in task_cache.cells()
+                if site in probed.sites and position in probed.positions
+            ),
         )
 
     @cached_property
@@ -105,10 +117,10 @@ class TaskData:
 
     @cached_property
     def task_candidates(self) -> list[Candidate]:
-        """The probe's grid in the task context, a candidate a cell of the cache, read once."""
+        """The probe's grid in the task context, a candidate a cell, read when it is needed."""
         return [
-            Candidate(cell_name(cell), (self.task_features(cell),))
-            for cell in self.task_cache.cells()
+            Candidate.lazy(cell_name(cell), partial(self.task_features, cell))
+            for cell in self.cells
         ]
 
     def task_features(self, cell: Cell) -> Float[np.ndarray, "item d_model"]:

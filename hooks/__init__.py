@@ -7,8 +7,10 @@ from hooks.capture import capture, check_lengths, option_logprobs
 from hooks.generation import Completion, generate
 from hooks.intervention import Ablate, Patch, Steer, intervene
 from hooks.model import Model, load_model
+from hooks.next_token import NextToken, next_tokens
 from hooks.plan import CapturePlan, plan_capture
 from hooks.prompts import Message, Prompt, Rendered, render
+from hooks.random_weights import randomly_initialized
 from hooks.readout import logit_lens, spellings
 from hooks.weights import available_models
 
@@ -21,6 +23,7 @@ __all__ = [
     "Completion",
     "Message",
     "Model",
+    "NextToken",
     "Patch",
     "Prompt",
     "Rendered",
@@ -32,8 +35,10 @@ __all__ = [
     "intervene",
     "load_model",
     "logit_lens",
+    "next_tokens",
     "option_logprobs",
     "plan_capture",
+    "randomly_initialized",
     "render",
     "spellings",
 ]

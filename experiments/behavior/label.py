@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from experiments.progress import Advance
 from experiments.records import append_rows, read_whole_rows
 from experiments.tasks import Item, Judgment, Task
-from hooks import Completion, Model, generate
+from hooks import Completion, Model, Prompt, generate
 
 CHUNK = 64
 """Items generated between two writes to the disk: what a kill can cost."""
@@ -57,18 +57,20 @@ def label_behavior(
     seed: int,
     partial: Path,
     advance: Advance,
+    prompt_of: Callable[[Item], Prompt] = Item.prompt,
 ) -> list[Behavior]:
     """Let the model answer every item and judge the answers; rows in the order of `items`.
 
     The chunks are fixed from all items before the first token, so that a run picked up from `partial` (rows
-    already finished) batches as an unbroken one does and gives the same labels.
+    already finished) batches as an unbroken one does and gives the same labels. `prompt_of` says how the model
+    reads an item.
     """
     done = {row["item"]: Behavior.from_row(row) for row in read_whole_rows(partial)}
     for chunk in _chunks(items):
         if not all(item.id in done for item in chunk):
             completions = generate(
                 model,
-                [item.prompt() for item in chunk],
+                [prompt_of(item) for item in chunk],
                 max_new_tokens=task.max_new_tokens,
                 n_samples=samples,
                 temperature=None if samples == 1 else 1.0,

@@ -28,6 +28,13 @@ def run(
             "Default: smollm2-135m."
         ),
     ] = None,
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            help="Another model to read the same items: is the model's own state worth more? Names as for --model. "
+            "Default: none."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/TASKS.")] = None,
     n: Annotated[
         int | None,
@@ -82,6 +89,7 @@ def run(
     given = {
         "tasks": tasks or None,
         "model": model,
+        "peer": peer,
         "n": n,
         "seed": seed,
         "items": items,

@@ -127,6 +127,8 @@ class Task(ABC):
     max_new_tokens: ClassVar[int]
     needs_answers: ClassVar[bool] = False
     """Whether an item must carry reference answers."""
+    openings: ClassVar[tuple[str, ...]] = ()
+    """Words that an answer of outcome 1 tends to begin with; their odds as first token are a baseline."""
     elicitations: ClassVar[tuple[Elicitation, ...]]
     """Paraphrase-major: the two orders of a paraphrase stand side by side."""
 

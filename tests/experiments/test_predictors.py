@@ -71,6 +71,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TaskData:
         TASK.elicitations,
         cache("task", [item.id for item in items], ("instruction_last", "prompt_last")),
         cache("reports", slots, ("quote_last", "prompt_last")),
+        CaptureSpec(positions=("instruction_last", "prompt_last")),
     )
 
 

@@ -1,0 +1,98 @@
+"""Another model reads the same items: its activations, and what it does itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from activations_cache import ActivationsCache
+from experiments.behavior import Behavior, label_behavior
+from experiments.captures import capture_into
+from experiments.config import RunConfig
+from experiments.progress import Reporter
+from experiments.records import read_rows, write_rows
+from experiments.run_folder import RunFolder
+from experiments.tasks import Item, Task
+from hooks import CaptureSpec, Model, Prompt, check_lengths, load_model
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What is known of the peer: its name, its states, and its behavior by item id."""
+
+    name: str
+    cache: ActivationsCache
+    behavior: Mapping[str, Behavior]
+
+    @classmethod
+    def open(cls, config: RunConfig, folder: RunFolder) -> Peer | None:
+        """The peer of a run, or None where it has none; the cache is to be closed."""
+        if config.peer is None:
+            return None
+        rows = [Behavior.from_row(row) for row in read_rows(folder.peer_behavior)]
+        cache = ActivationsCache.open(folder.peer_cache)
+        return cls(config.peer, cache, {row.item: row for row in rows})
+
+
+def load_peer(config: RunConfig, items: Mapping[Task, Sequence[Item]]) -> Model:
+    """Load the peer and check that it can read all items and answer them.
+
+    Raises:
+        ValueError: it cannot be loaded, or an item is too long for it; names the peer.
+    """
+    assert config.peer is not None
+    try:
+        model = load_model(config.peer, dtype=config.dtype)
+        for task, own in items.items():
+            check_lengths(model, [peer_prompt(model, item) for item in own], task.max_new_tokens)
+    except ValueError as error:
+        raise ValueError(f"peer: {str(error).removeprefix('model: ')}") from error
+    return model
+
+
+def collect_peer(
+    folder: RunFolder, config: RunConfig, items: Mapping[Task, Sequence[Item]], reporter: Reporter
+) -> None:
+    """Let the peer read the items into a cache and answer them; what is there of both is picked up."""
+    model = load_peer(config, items)
+    prompts = [peer_prompt(model, item) for own in items.values() for item in own]
+    capture_into(
+        folder.peer_cache,
+        model,
+        prompts,
+        peer_spec(config, model),
+        reporter=reporter,
+        stage="peer: activations",
+    )
+    partial = folder.peer_behavior.with_suffix(".partial.jsonl")
+    rows: list[Behavior] = []
+    for task, own in items.items():
+        with reporter.stage(f"{task.name}: peer's behavior", len(own)) as advance:
+            rows += label_behavior(
+                model,
+                task,
+                own,
+                samples=config.samples,
+                seed=config.seed,
+                partial=partial,
+                advance=advance,
+                prompt_of=lambda item: peer_prompt(model, item),
+            )
+    write_rows(folder.peer_behavior, (row.to_json() for row in rows))
+    partial.unlink(missing_ok=True)
+
+
+def peer_prompt(model: Model, item: Item) -> Prompt:
+    """The item in the peer's own chat template; the plain text for a base model, which has none."""
+    if getattr(model.tokenizer, "chat_template", None):
+        return item.prompt()
+    return Prompt(id=item.id, text=item.text)
+
+
+def peer_spec(config: RunConfig, model: Model) -> CaptureSpec:
+    """The run's site in all layers; a plain text ends with its instruction, which is then the last position."""
+    has_template = bool(getattr(model.tokenizer, "chat_template", None))
+    instruction_last = ("instruction_last",) if has_template else ()
+    return CaptureSpec(
+        sites=(config.site,), positions=(*instruction_last, "mean_instruction", "prompt_last")
+    )
