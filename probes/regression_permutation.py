@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
 from probes.permutation import MIN_PERMUTATIONS, MaxStatistic, handed_on
-from probes.regression import rank_correlations
+from probes.regression_scores import rank_correlations
 from probes.ridge import ALPHAS, RidgeSource
 from probes.splits import check_groups, continuous_target
 

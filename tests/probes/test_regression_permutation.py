@@ -87,7 +87,7 @@ def test_training_predictions_come_from_models_that_saw_neither_fold() -> None:
     folds = result.folds[0]
     outer, inner = 0, 3
     kept = (folds != outer) & (folds != inner)
-    alpha = result.selected_alpha[0, outer]
+    alpha = result.selected_penalty[0, outer]
     model = make_pipeline(StandardScaler(), Ridge(alpha=alpha * X.shape[1]))
     model.fit(X[kept], Y[kept])
     ours = result.training_predicted[0, outer]
