@@ -28,7 +28,7 @@ def p_value(seed, size, icc, auroc):
     folds = grouped_folds(data.y, groups, seed=seed)
     permutation_seed = 1_000_000 + seed
     return max_statistic_test(
-        cells, data.y, groups, folds, alphas=(0.1, 10.0), seed=permutation_seed
+        cells, data.y, groups, folds, penalties=(0.1, 10.0), seed=permutation_seed
     ).p_value
 
 

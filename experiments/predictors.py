@@ -185,7 +185,7 @@ def transferred_scores(
 
     def moved(r: int, outer: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         site, layer, position = probe.cells[nested.selected_candidate[r, outer]]
-        model = RidgeProbe(alpha=float(nested.selected_alpha[r, outer]))
+        model = RidgeProbe(alpha=float(nested.selected_penalty[r, outer]))
         model.fit(read_task((site, layer, position))[train], data.outcome[train])
         slots = [
             model.decision_function(read_slot((site, layer, "prompt_last"), e)[test])

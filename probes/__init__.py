@@ -8,7 +8,10 @@ from sklearn.metrics import log_loss
 from probes.calibration import isotonic, platt, temperature
 from probes.candidates import Candidate
 from probes.ceiling import GREEDY_CEILING, beta_auroc, label_ceiling
-from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
+from probes.column_scores import PROBE_KINDS, ProbeKind, probe_of
+from probes.controls import Selectivity, control_labels, selectivity, selectivity_reason, text_bins
+from probes.estimators import DiffMeansProbe, LDAProbe, LinearProbe, LogisticProbe, RidgeProbe
+from probes.learning import SampleEfficiency, sample_efficiency, training_sizes
 from probes.metrics import (
     criterion,
     d_prime,
@@ -21,7 +24,7 @@ from probes.metrics import (
     within_fold_zscores,
 )
 from probes.multiplicity import benjamini_hochberg, holm
-from probes.nested import NestedResult, nested_ridge
+from probes.nested import NestedResult, nested_probe, nested_ridge
 from probes.permutation import (
     MaxStatistic,
     PermutedUnit,
@@ -30,15 +33,19 @@ from probes.permutation import (
     within_group_permutations,
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
-from probes.regression import (
-    RegressionResult,
-    nested_ridge_regression,
+from probes.regression import RegressionResult, nested_ridge_regression
+from probes.regression_permutation import max_spearman_test
+from probes.regression_scores import (
     r2_interval,
     same_fold_r2,
     same_fold_spearman,
     spearman_interval,
 )
-from probes.regression_permutation import max_spearman_test
+from probes.regression_stacking import (
+    stacked_predictions,
+    stacked_r2_gain,
+    stacked_training_predictions,
+)
 from probes.ridge import ALPHAS
 from probes.splits import (
     TRAINING_ONLY,
@@ -70,6 +77,7 @@ __all__ = [
     "FEW_GROUPS",
     "GREEDY_CEILING",
     "HIGH_AUROC",
+    "PROBE_KINDS",
     "TRAINING_ONLY",
     "Candidate",
     "Design",
@@ -77,13 +85,17 @@ __all__ = [
     "Estimand",
     "Interval",
     "LDAProbe",
+    "LinearProbe",
     "LogisticProbe",
     "MaxStatistic",
     "NestedResult",
     "PermutedUnit",
+    "ProbeKind",
     "RegressionResult",
     "RidgeProbe",
+    "SampleEfficiency",
     "SampleSize",
+    "Selectivity",
     "SweepResult",
     "auroc_difference",
     "auroc_interval",
@@ -93,6 +105,7 @@ __all__ = [
     "brier_score",
     "check_groups",
     "cohen_kappa",
+    "control_labels",
     "criterion",
     "criterion_interval",
     "cross_fitted_stack",
@@ -112,9 +125,11 @@ __all__ = [
     "log_loss",
     "max_spearman_test",
     "max_statistic_test",
+    "nested_probe",
     "nested_ridge",
     "nested_ridge_regression",
     "platt",
+    "probe_of",
     "r2_interval",
     "rate_difference",
     "rate_interval",
@@ -124,14 +139,22 @@ __all__ = [
     "same_fold_r2",
     "same_fold_spearman",
     "same_fold_tpr",
+    "sample_efficiency",
+    "selectivity",
+    "selectivity_reason",
     "skill",
     "skip_reason",
     "spearman_interval",
     "stacked_gain",
+    "stacked_predictions",
+    "stacked_r2_gain",
+    "stacked_training_predictions",
     "stacked_training_scores",
     "sweep",
     "temperature",
+    "text_bins",
     "train_on_one_folds",
+    "training_sizes",
     "whole_group_permutations",
     "within_fold_zscores",
     "within_group_permutations",

@@ -21,10 +21,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from probes.standardize import column_scaling
+
 Matrix = NDArray[np.float64]
 
 
-class _LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Checks, standardization and folding back; a subclass fits weights on standardized rows."""
 
     classes_: NDArray[Any]
@@ -32,7 +34,7 @@ class _LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: float
     n_features_in_: int
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> _LinearProbe:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LinearProbe:
         """Fit on rows `X` `[item, feature]` and two-valued labels `y` `[item]`.
 
         Raises ValueError for labels of one or more than two classes, and for nan or inf in X.
@@ -46,11 +48,7 @@ class _LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a probe needs two")
-        mean = rows.mean(axis=0)
-        spread = rows.std(axis=0)
-        # A feature that is constant up to rounding would be blown up to noise of unit size.
-        constant = spread <= 1e-12 * np.abs(mean)
-        scale = np.where(constant, 0.0, 1 / np.where(constant, 1.0, spread))
+        mean, scale = column_scaling(rows)
         weights, intercept = self._fit_standardized((rows - mean) * scale, codes)
         self.direction_ = weights * scale
         self.intercept_ = float(intercept - mean @ self.direction_)
@@ -89,7 +87,7 @@ def _class_means(Z: Matrix, codes: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
     return Z[codes == 0].mean(axis=0), Z[codes == 1].mean(axis=0)
 
 
-class DiffMeansProbe(_LinearProbe):
+class DiffMeansProbe(LinearProbe):
     """Difference of the class means of standardized rows, cut halfway between them."""
 
     def _fit_standardized(self, Z: Matrix, codes: NDArray[np.int64]) -> tuple[Matrix, float]:
@@ -98,7 +96,7 @@ class DiffMeansProbe(_LinearProbe):
         return weights, float(-weights @ (positive + negative) / 2)
 
 
-class LDAProbe(_LinearProbe):
+class LDAProbe(LinearProbe):
     """Linear discriminant: difference of means, whitened by the shrunk within-class covariance.
 
     Args:
@@ -128,7 +126,7 @@ class LDAProbe(_LinearProbe):
         return weights, float(log_odds - weights @ (positive + negative) / 2)
 
 
-class RidgeProbe(_LinearProbe):
+class RidgeProbe(LinearProbe):
     """Least squares on targets -1 and +1 with an L2 penalty, in closed form.
 
     Args:
@@ -155,7 +153,7 @@ class RidgeProbe(_LinearProbe):
         return Z.T @ cho_solve(cho_factor(kernel, lower=True), targets), intercept
 
 
-class LogisticProbe(_LinearProbe):
+class LogisticProbe(LinearProbe):
     """L2-penalized logistic regression.
 
     Args:

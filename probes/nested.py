@@ -1,9 +1,7 @@
-"""Nested selection over a grid of cells and penalties, in closed form.
+"""Nested selection over a grid of cells and penalties, for every kind of probe.
 
-For F folds, the models without fold a and those without folds a and b (F + F(F-1)/2 trainings)
-serve all outer scores and all inner selections: in outer fold o, inner fold i is scored by the
-model that saw neither. So layer, position and penalty are chosen without the outer fold, which
-scores the choice once; on pure noise the selected score averages 0.5.
+Layer, position and penalty are chosen without the outer fold (`nested_folds`), which scores the choice once; on pure
+noise the selected score averages 0.5.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,8 +17,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
-from probes.metrics import same_fold_auroc, winning_pairs, within_fold_zscores
-from probes.ridge import ALPHAS, RidgeSource
+from probes.column_scores import (
+    ProbeKind,
+    checked_penalties,
+    from_weak_to_strong,
+    source_scores,
+)
+from probes.metrics import same_fold_auroc, winning_pairs
+from probes.nested_folds import (
+    NestedCell,
+    mean_of_standardized,
+    nested_cell,
+    scores_of_selected,
+    selected_cells,
+)
+from probes.ridge import ALPHAS
 from probes.splits import binary_labels, regrouped_folds
 
 
@@ -29,20 +39,25 @@ from probes.splits import binary_labels, regrouped_folds
 class NestedResult:
     """Out-of-fold scores of the selected cell and of every cell, in every regrouping."""
 
+    probe: ProbeKind
     names: tuple[str, ...]
-    alphas: tuple[float, ...]
+    penalties: tuple[float, ...]
+    """The grid, weakest first, in the probe's own parameter: alpha of ridge, C of logistic, shrinkage of lda. nan
+    where there is nothing to choose: diff_means, and the Ledoit-Wolf shrinkage of lda."""
     y: Int[np.ndarray, "item"]
     folds: Int[np.ndarray, "regrouping item"]
     scores: Float[np.ndarray, "regrouping item"]
-    """Of the cell and alpha selected without the item's fold; z-scored within folds."""
+    """Of the cell and penalty selected without the item's fold; z-scored within folds."""
     candidate_scores: Float[np.ndarray, "candidate regrouping item"]
-    """Of every cell, alpha selected without the item's fold."""
+    """Of every cell, penalty selected without the item's fold."""
     training_scores: Float[np.ndarray, "regrouping fold item"]
-    """For every outer fold, scores of the *other* folds' items by the cell and alpha selected there, from
+    """For every outer fold, scores of the *other* folds' items by the cell and penalty selected there, from
     models that saw neither the item's fold nor the outer one: what a stack may be fitted on. 0 elsewhere."""
     selected_candidate: Int[np.ndarray, "regrouping fold"]
     """Index into `names`."""
-    selected_alpha: Float[np.ndarray, "regrouping fold"]
+    selected_penalty: Float[np.ndarray, "regrouping fold"]
+    n_unconverged: int
+    """Fits that stopped short of their tolerance, over all cells, training sets and penalties (logistic alone)."""
 
     @cached_property
     def curve(self) -> Float[np.ndarray, "candidate"]:
@@ -55,21 +70,99 @@ class NestedResult:
 
     @property
     def modal(self) -> tuple[str, float]:
-        """The cell selected most often (ties: the higher on the curve) and its usual alpha."""
-        return modal_choice(self.names, self.selected_candidate, self.selected_alpha, self.curve)
+        """The cell selected most often (ties: the higher on the curve) and its usual penalty (ties: the stronger)."""
+        return modal_choice(
+            self.names, self.penalties, self.selected_candidate, self.selected_penalty, self.curve
+        )
 
 
 def modal_choice(
     names: Sequence[str],
+    grid: Sequence[float],
     candidates: Int[np.ndarray, "regrouping fold"],
-    alphas: Float[np.ndarray, "regrouping fold"],
+    penalties: Float[np.ndarray, "regrouping fold"],
     curve: Float[np.ndarray, "candidate"],
 ) -> tuple[str, float]:
-    """The candidate selected most often (ties: the higher on the curve) and its usual alpha (ties: the larger)."""
+    """The candidate selected most often and its usual penalty (see `NestedResult.modal`); the grid is weakest first."""
     counts = Counter(candidates.ravel().tolist())
     index = max(counts, key=lambda c: (counts[c], curve[c]))
-    usual = Counter(alphas[candidates == index].tolist())
-    return names[index], max(usual, key=lambda a: (usual[a], a))
+    chosen = penalties[candidates == index]
+    votes = [np.isclose(chosen, one, rtol=0, atol=0, equal_nan=True).sum() for one in grid]
+    strongest = len(votes) - 1 - int(np.argmax(votes[::-1]))
+    return names[index], grid[strongest]
+
+
+def nested_probe(
+    candidates: Sequence[Candidate],
+    y: ArrayLike,
+    groups: ArrayLike,
+    *,
+    probe: ProbeKind = "ridge",
+    penalties: Sequence[float] | None = None,
+    n_folds: int = 5,
+    n_regroupings: int = 5,
+    seed: int = 0,
+    standardize: bool = True,
+    progress: Progress | None = None,
+) -> NestedResult:
+    """Select cell and penalty on inner folds and score the outer folds, over several regroupings.
+
+    Args:
+        candidates: the cells; all see the same items in the same order.
+        y: 0/1 labels `[item]`.
+        groups: group of every item `[item]`; never straddles a fold.
+        probe: which kind is fitted.
+        penalties: alpha of "ridge" (unit: see `ALPHAS`), C of "logistic", shrinkage of "lda" (nan: Ledoit-Wolf);
+            default `ALPHAS`, 1e-4..1, Ledoit-Wolf. Ties go to the stronger penalty, then to the first cell.
+        n_folds: outer folds; the other n_folds - 1 are the inner ones. At least 3.
+        seed: with y, groups and the counts it fixes the folds (`regrouped_folds`), so that
+            predictors in separate calls are scored on the same pairs.
+        standardize: see `RidgeSource`; the other kinds always do.
+
+    Raises ValueError where `skip_reason` gives one, for features that are nan or inf, and for penalties that the probe
+    does not have.
+    """
+    labels = binary_labels(y)
+    if not candidates:
+        raise ValueError("candidates is empty; give at least one cell")
+    if n_folds < 3:
+        raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
+    grid = from_weak_to_strong(probe, checked_penalties(probe, penalties))
+    folds = regrouped_folds(labels, groups, n_folds, n_regroupings, seed)
+
+    def evaluate(candidate: Candidate) -> NestedCell:
+        try:
+            sources = [
+                source_scores(probe, source, labels[:, None], grid, standardize=standardize)
+                for source in candidate.read()
+            ]
+            return nested_cell(
+                sources,
+                folds,
+                combine=mean_of_standardized,
+                quality=lambda held_out, fold_of: _inner_auroc(labels, held_out, fold_of),
+            )
+        except ValueError as error:
+            raise ValueError(f"candidate {candidate.name!r}: {error}") from error
+
+    cells = map_in_threads(evaluate, candidates, progress)
+    selected = selected_cells(cells)
+    training = np.stack([cell.training_scores[..., 0] for cell in cells])
+    penalty = np.stack([cell.penalty for cell in cells])
+    r, o = np.indices(selected.shape)
+    return NestedResult(
+        probe,
+        tuple(candidate.name for candidate in candidates),
+        grid,
+        labels,
+        folds,
+        scores_of_selected(cells, selected, folds)[..., 0],
+        np.stack([cell.scores[..., 0] for cell in cells]),
+        training[selected, r, o],
+        selected,
+        np.array(grid)[penalty[selected, r, o]],
+        sum(cell.n_unconverged for cell in cells),
+    )
 
 
 def nested_ridge(
@@ -84,133 +177,32 @@ def nested_ridge(
     standardize: bool = True,
     progress: Progress | None = None,
 ) -> NestedResult:
-    """Select cell and penalty on inner folds and score the outer folds, over several regroupings.
-
-    Args:
-        candidates: the cells; all see the same items in the same order.
-        y: 0/1 labels `[item]`.
-        groups: group of every item `[item]`; never straddles a fold.
-        n_folds: outer folds; the other n_folds - 1 are the inner ones. At least 3.
-        alphas: see `ALPHAS` for the unit. Ties go to the larger alpha, then to the first cell.
-        seed: with y, groups and the counts it fixes the folds (`regrouped_folds`), so that
-            predictors in separate calls are scored on the same pairs.
-        standardize: see `RidgeSource`.
-
-    Raises ValueError where `skip_reason` gives one, and for features that are nan or inf.
-    """
-    labels = binary_labels(y)
-    if not candidates:
-        raise ValueError("candidates is empty; give at least one cell")
-    if n_folds < 3:
-        raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
-    grid = tuple(sorted(float(alpha) for alpha in alphas))
-    if not grid or grid[0] <= 0:
-        raise ValueError(f"alphas must be positive and at least one, got {list(alphas)}")
-    folds = regrouped_folds(labels, groups, n_folds, n_regroupings, seed)
-
-    def evaluate(candidate: Candidate) -> list[_Evaluated]:
-        try:
-            sources = [RidgeSource(s, standardize=standardize) for s in candidate.read()]
-            return [_evaluate(sources, labels, row, n_folds, grid) for row in folds]
-        except ValueError as error:
-            raise ValueError(f"candidate {candidate.name!r}: {error}") from error
-
-    evaluated = map_in_threads(evaluate, candidates, progress)
-    n_candidates = len(candidates)
-    scores = np.empty(folds.shape)
-    candidate_scores = np.empty((n_candidates, *folds.shape))
-    training_scores = np.empty((n_regroupings, n_folds, len(labels)))
-    selected_candidate = np.empty((n_regroupings, n_folds), dtype=np.int64)
-    selected_alpha = np.empty((n_regroupings, n_folds))
-    for r, fold_of in enumerate(folds):
-        inner = np.stack([evaluated[c][r].inner for c in range(n_candidates)])
-        for o in range(n_folds):
-            rows = fold_of == o
-            best, alpha = _select(inner[:, o])
-            for c in range(n_candidates):
-                own_alpha = _select(inner[c : c + 1, o])[1]
-                candidate_scores[c, r, rows] = evaluated[c][r].outer[own_alpha, rows]
-            scores[r, rows] = evaluated[best][r].outer[alpha, rows]
-            training_scores[r, o] = evaluated[best][r].held_out[o, alpha]
-            selected_candidate[r, o] = best
-            selected_alpha[r, o] = grid[alpha]
-    return NestedResult(
-        tuple(candidate.name for candidate in candidates),
-        grid,
-        labels,
-        folds,
-        scores,
-        candidate_scores,
-        training_scores,
-        selected_candidate,
-        selected_alpha,
+    """`nested_probe` of ridges; `alphas` are its penalties."""
+    return nested_probe(
+        candidates,
+        y,
+        groups,
+        penalties=alphas,
+        n_folds=n_folds,
+        n_regroupings=n_regroupings,
+        seed=seed,
+        standardize=standardize,
+        progress=progress,
     )
 
 
-@dataclass(frozen=True)
-class _Evaluated:
-    outer: Float[np.ndarray, "alpha item"]
-    inner: Float[np.ndarray, "fold alpha"]
-    held_out: Float[np.ndarray, "fold alpha item"]
-    """Of the inner folds of every outer one, by models that saw neither."""
-
-
-def _evaluate(
-    sources: Sequence[RidgeSource],
-    labels: NDArray[np.int64],
-    fold_of: NDArray[np.int64],
-    n_folds: int,
-    alphas: Sequence[float],
-) -> _Evaluated:
-    n = len(labels)
-    outer = np.zeros((len(alphas), n))
-    held_out = np.zeros((n_folds, len(alphas), n))
-    for left_out in [(a,) for a in range(n_folds)] + list(combinations(range(n_folds), 2)):
-        scores = mean_fold_scores(sources, labels[:, None], fold_of, left_out, alphas)[..., 0]
-        if len(left_out) == 1:
-            rows = fold_of == left_out[0]
-            outer[:, rows] = scores[:, rows]
-        else:
-            for o, i in (left_out, left_out[::-1]):
-                rows = fold_of == i
-                held_out[o][:, rows] = scores[:, rows]
-    won = np.zeros((n_folds, n_folds, len(alphas)))
-    pairs = np.zeros((n_folds, n_folds, len(alphas)))
+def _inner_auroc(
+    labels: NDArray[np.int64], held_out: NDArray[np.float64], fold_of: NDArray[np.int64]
+) -> Float[np.ndarray, "fold penalty"]:
+    """Same-fold AUROC over the inner folds of every outer one; -inf where no fold holds a pair."""
+    n_folds, n_penalties = held_out.shape[:2]
+    won = np.zeros((n_folds, n_folds, n_penalties))
+    pairs = np.zeros((n_folds, n_folds, n_penalties))
     for i in range(n_folds):
         rows = fold_of == i
         others = np.arange(n_folds) != i
-        columns = np.moveaxis(held_out[others][:, :, rows], 2, 0)
+        columns = np.moveaxis(held_out[others][:, :, rows, 0], 2, 0)
         won[others, i], pairs[others, i] = winning_pairs(labels[rows][:, None, None], columns)
     with np.errstate(invalid="ignore"):
         inner = won.sum(axis=1) / pairs.sum(axis=1)
-    return _Evaluated(outer, np.nan_to_num(inner, nan=-np.inf), held_out)
-
-
-def mean_fold_scores(
-    sources: Sequence[RidgeSource],
-    labels: NDArray[np.int64],
-    fold_of: NDArray[np.int64],
-    left_out: Sequence[int],
-    alphas: Sequence[float],
-) -> Float[np.ndarray, "alpha item column"]:
-    """Scores of the left-out folds by ridges trained on the others: z-scored, mean over sources.
-
-    `labels` is `[item, column]`; items of training folds get 0.
-    """
-    is_test = np.isin(fold_of, left_out)
-    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    targets = 2.0 * labels[train] - 1
-    total = np.zeros((len(alphas), len(fold_of), labels.shape[1]))
-    for source in sources:
-        by_item = np.moveaxis(source.scores(train, test, targets, alphas), 1, 0)
-        standard = within_fold_zscores(by_item, fold_of[test])
-        total[:, test] += np.moveaxis(standard, 0, 1)
-    return total / len(sources)
-
-
-def _select(inner: Float[np.ndarray, "candidate alpha"]) -> tuple[int, int]:
-    """(candidate, alpha) of the largest value; ties to the larger alpha, then the first one."""
-    by_alpha = inner[:, ::-1].T
-    position = int(by_alpha.argmax())
-    reversed_alpha, candidate = divmod(position, by_alpha.shape[1])
-    return candidate, inner.shape[1] - 1 - reversed_alpha
+    return np.asarray(np.nan_to_num(inner, nan=-np.inf))

@@ -1,7 +1,7 @@
 """P-value of the best cell of a grid: permute whole groups, redo the grid, take the maximum.
 
 Rows are never shuffled freely: labels that are alike within groups make a free shuffle reject
-15-32% of true nulls. Ridge in closed form makes all permutations columns of one product.
+15-32% of true nulls. The closed forms make all permutations columns of one product.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
+from probes.column_scores import ProbeKind, checked_penalties, source_scores
 from probes.metrics import same_fold_auroc
-from probes.nested import mean_fold_scores
-from probes.ridge import ALPHAS, RidgeSource
+from probes.nested_folds import mean_of_standardized
 from probes.splits import binary_labels, check_groups, group_codes
 
 MIN_PERMUTATIONS = 199
@@ -74,11 +74,11 @@ def within_group_permutations(
 
 @dataclass(frozen=True)
 class MaxStatistic:
-    """Same-fold AUROC (Spearman correlation of a rate) of every (cell, alpha), observed and under permuted labels."""
+    """Same-fold AUROC (Spearman correlation of a rate) of every (cell, penalty), observed and under permuted labels."""
 
     names: tuple[str, ...]
-    observed: Float[np.ndarray, "candidate alpha"]
-    null: Float[np.ndarray, "permutation candidate alpha"]
+    observed: Float[np.ndarray, "candidate penalty"]
+    null: Float[np.ndarray, "permutation candidate penalty"]
 
     @property
     def p_value(self) -> float:
@@ -87,7 +87,7 @@ class MaxStatistic:
         return float((1 + (maxima >= np.nanmax(self.observed)).sum()) / (1 + len(maxima)))
 
     def band(self, level: float = 0.95) -> Float[np.ndarray, "candidate 2"]:
-        """Central band of every single cell's statistic under the null, all alphas together."""
+        """Central band of every single cell's statistic under the null, all penalties together."""
         tail = (1 - level) / 2
         return np.asarray(np.nanquantile(self.null, (tail, 1 - tail), axis=(0, 2)).T)
 
@@ -98,17 +98,19 @@ def max_statistic_test(
     groups: ArrayLike,
     folds: ArrayLike,
     *,
-    alphas: Sequence[float] = ALPHAS,
+    probe: ProbeKind = "ridge",
+    penalties: Sequence[float] | None = None,
     n_permutations: int = MIN_PERMUTATIONS,
     unit: PermutedUnit = "whole_group",
     seed: int = 0,
     standardize: bool = True,
     progress: Progress | None = None,
 ) -> MaxStatistic:
-    """Test the maximum over all cells and alphas against label permutations.
+    """Test the maximum over all cells and penalties against label permutations.
 
     Args:
-        candidates, alphas, standardize: as in `nested_ridge`; refitted features see no labels.
+        candidates, probe, penalties, standardize: as in `nested_probe`; refitted features see no labels. For "logistic"
+            every permutation is a search of its own, the other kinds are closed forms.
         y: 0/1 labels `[item]`.
         groups: group of every item `[item]`.
         folds: fold of every item `[item]`, groups whole (`grouped_folds`).
@@ -116,6 +118,7 @@ def max_statistic_test(
         unit: what is exchanged, "whole_group" or "within_group".
     """
     labels = binary_labels(y)
+    grid = checked_penalties(probe, penalties)
     fold_of = np.asarray(folds)
     check_groups(fold_of, groups)
     if n_permutations < MIN_PERMUTATIONS:
@@ -127,16 +130,28 @@ def max_statistic_test(
     permute = whole_group_permutations if unit == "whole_group" else within_group_permutations
     columns = np.column_stack([labels, permute(labels, groups, n_permutations, seed)])
 
-    def evaluate(candidate: Candidate) -> Float[np.ndarray, "alpha column"]:
-        sources = [RidgeSource(source, standardize=standardize) for source in candidate.read()]
-        scores = np.zeros((len(alphas), *columns.shape))
-        for fold in np.unique(fold_of):
-            scores += mean_fold_scores(sources, columns, fold_of, (fold,), alphas)
+    def evaluate(candidate: Candidate) -> Float[np.ndarray, "penalty column"]:
+        try:
+            sources = [
+                source_scores(probe, source, columns, grid, standardize=standardize)
+                for source in candidate.read()
+            ]
+            streams = zip(*(scores_of(masks) for scores_of in sources), strict=True)
+            scores = np.zeros((len(grid), *columns.shape))
+            for fold, of_sources in zip(names, streams, strict=True):
+                rows = fold_of == fold
+                scores[:, rows] = mean_of_standardized(
+                    [s.values for s in of_sources], fold_of[rows]
+                )
+        except ValueError as error:
+            raise ValueError(f"candidate {candidate.name!r}: {error}") from error
         return np.stack([same_fold_auroc(columns, one, fold_of) for one in scores])
 
-    grid = np.stack(map_in_threads(evaluate, candidates, progress))
+    names = np.unique(fold_of)
+    masks = fold_of != names[:, None]
+    aurocs = np.stack(map_in_threads(evaluate, candidates, progress))
     return MaxStatistic(
         tuple(candidate.name for candidate in candidates),
-        grid[..., 0],
-        np.moveaxis(grid[..., 1:], 2, 0),
+        aurocs[..., 0],
+        np.moveaxis(aurocs[..., 1:], 2, 0),
     )

@@ -1,185 +1,32 @@
 """Continuous targets: rates over repeated samples, token counts. Ridge, selected on inner folds.
 
-As in `nested_ridge`, the models without fold a and those without folds a and b serve all outer
-predictions and all inner selections, and cell and penalty are chosen without the outer fold, here by
-squared error.
+As in `nested_probe`, cell and penalty are chosen without the outer fold, here by squared error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
-from scipy.stats import t as student_t
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
+from probes.column_scores import checked_penalties, from_weak_to_strong, ridge_scores
 from probes.nested import modal_choice
-from probes.ridge import ALPHAS, RidgeSource
+from probes.nested_folds import NestedCell, nested_cell, scores_of_selected, selected_cells
+from probes.regression_scores import r2_interval, same_fold_spearman, spearman_interval
+from probes.ridge import ALPHAS
 from probes.splits import (
     check_groups,
     continuous_target,
     group_codes,
     grouped_folds_of_values,
 )
-from probes.uncertainty import FEW_GROUPS, LEVEL, TRAINING, Estimand, Interval
-
-Score = Callable[[ArrayLike, ArrayLike, ArrayLike], float]
-
-
-def same_fold_r2(y: ArrayLike, predicted: ArrayLike, folds: ArrayLike) -> float:
-    """Share of the variance within folds that the predictions take away.
-
-    `1 - sum of squared errors / sum of squared distances from the fold's mean`, sums over all folds:
-    scikit-learn's `r2_score` on one fold. Negative where the mean of the fold would do better; a
-    useless probe scores a little under 0. nan where y is constant in every fold.
-
-    Args:
-        y, predicted: `[item]`.
-        folds: fold of every item `[item]`.
-    """
-    values, guesses, fold_of = _aligned(y, predicted, folds)
-    total = sum(
-        ((values[fold_of == f] - values[fold_of == f].mean()) ** 2).sum()
-        for f in np.unique(fold_of)
-    )
-    return float(1 - ((values - guesses) ** 2).sum() / total) if total > 0 else float("nan")
-
-
-def same_fold_spearman(y: ArrayLike, predicted: ArrayLike, folds: ArrayLike) -> float:
-    """Correlation of the ranks of y and of the predictions, ranked and centered within folds.
-
-    Folds weigh by the variance of their ranks, ties share a rank; scipy's `spearmanr` on one fold.
-    Constant predictions order nothing and score 0; nan where y is constant in every fold.
-
-    Args as in `same_fold_r2`.
-    """
-    values, guesses, fold_of = _aligned(y, predicted, folds)
-    return float(rank_correlations(values[:, None], guesses[:, None], fold_of)[0])
-
-
-def rank_correlations(
-    y: Float[np.ndarray, "item column"],
-    predicted: Float[np.ndarray, "item column"],
-    folds: Int[np.ndarray, "item"],
-) -> Float[np.ndarray, "column"]:
-    """`same_fold_spearman` of every column of y with its column of predictions."""
-    product, of_y, of_guess = np.zeros((3, y.shape[1]))
-    for fold in np.unique(folds):
-        rows = folds == fold
-        n = rows.sum()
-        # The mean rank exactly, so that a constant leaves zeros and no rounding to correlate.
-        a, b = ((rankdata(v[rows], axis=0) - (n + 1) / 2) / n for v in (y, predicted))
-        product += (a * b).sum(axis=0)
-        of_y += (a * a).sum(axis=0)
-        of_guess += (b * b).sum(axis=0)
-    both = np.sqrt(of_y * of_guess)
-    ordered = np.divide(product, both, out=np.zeros_like(product), where=both > 0)
-    return np.asarray(np.where(of_y == 0, np.nan, ordered))
-
-
-def r2_interval(
-    y: ArrayLike, predicted: ArrayLike, folds: ArrayLike, groups: ArrayLike, *, estimand: Estimand
-) -> Interval:
-    """Same-fold R-squared with a 95% interval, jackknife over groups.
-
-    Args:
-        y: `[item]`.
-        predicted: `[item]` or `[regrouping, item]`.
-        folds: as `predicted`.
-        groups: group of every item `[item]`.
-        estimand: "fixed" for predictions that were not trained here, or "procedure": the training
-            sets' share (`TRAINING`) is added, as in `auroc_interval`. Coverage was simulated
-            for "fixed" alone, so that a procedure's interval is always marked as approximate.
-    """
-    return _jackknife(same_fold_r2, y, predicted, folds, groups, estimand, lambda v: v, lambda v: v)
-
-
-def spearman_interval(
-    y: ArrayLike, predicted: ArrayLike, folds: ArrayLike, groups: ArrayLike, *, estimand: Estimand
-) -> Interval:
-    """Same-fold Spearman correlation with a 95% interval: jackknife on Fisher's z.
-
-    Args as in `r2_interval`.
-    """
-    return _jackknife(
-        same_fold_spearman, y, predicted, folds, groups, estimand, _fisher, lambda z: np.tanh(z)
-    )
-
-
-def _fisher(correlation: float) -> float:
-    return float(np.arctanh(np.clip(correlation, -1 + 1e-9, 1 - 1e-9)))
-
-
-def _jackknife(
-    score: Score,
-    y: ArrayLike,
-    predicted: ArrayLike,
-    folds: ArrayLike,
-    groups: ArrayLike,
-    estimand: Estimand,
-    transform: Callable[[float], float],
-    back: Callable[[float], float],
-) -> Interval:
-    if estimand not in ("fixed", "procedure"):
-        raise ValueError(f"estimand must be 'fixed' or 'procedure', got {estimand!r}")
-    values = continuous_target(y)
-    codes = group_codes(groups)
-    n_groups = int(codes.max()) + 1
-    if n_groups < 2:
-        raise ValueError("groups: an interval needs at least 2 groups, got 1")
-    guess_rows, fold_rows = np.atleast_2d(np.asarray(predicted)), np.atleast_2d(np.asarray(folds))
-    if guess_rows.shape != fold_rows.shape or guess_rows.shape[1:] != codes.shape:
-        raise ValueError(
-            f"predicted has shape {guess_rows.shape}, folds {fold_rows.shape}; needed is "
-            f"[regrouping, item] of both with {len(codes)} items"
-        )
-    estimates, variances = [], []
-    for guesses, fold_of in zip(guess_rows, fold_rows, strict=True):
-        estimates.append(transform(score(values, guesses, fold_of)))
-        left_out = np.array(
-            [
-                transform(score(values[kept], guesses[kept], fold_of[kept]))
-                for kept in (codes != g for g in range(n_groups))
-            ]
-        )
-        variances.append((n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum())
-    estimate = float(np.mean(estimates))
-    inflation = 1 + TRAINING if estimand == "procedure" else 1.0
-    t = student_t.ppf((1 + LEVEL) / 2, n_groups - 1)
-    half = float(t * np.sqrt(np.mean(variances) * inflation))
-    regroupings = f" over {len(guess_rows)} regroupings" if estimand == "procedure" else ""
-    return Interval(
-        back(estimate),
-        back(estimate - half),
-        back(estimate + half),
-        f"jackknife over groups, {estimand}{regroupings}",
-        n_groups,
-        estimand == "procedure" or n_groups < FEW_GROUPS,
-    )
-
-
-def _aligned(
-    y: ArrayLike, predicted: ArrayLike, folds: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.generic]]:
-    values, guesses = np.asarray(y, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    fold_of = np.asarray(folds)
-    if not values.shape == guesses.shape == fold_of.shape or values.ndim != 1:
-        raise ValueError(
-            f"y, predicted and folds must be one entry an item, got shapes {values.shape}, "
-            f"{guesses.shape}, {fold_of.shape}"
-        )
-    for name, entries in (("y", values), ("predicted", guesses)):
-        if not np.isfinite(entries).all():
-            raise ValueError(f"{name} holds nan or inf; leave out items without a value")
-    return values, guesses, fold_of
+from probes.uncertainty import Interval
 
 
 @dataclass(frozen=True)
@@ -187,20 +34,21 @@ class RegressionResult:
     """Out-of-fold predictions of the selected cell and of every cell, in every regrouping."""
 
     names: tuple[str, ...]
-    alphas: tuple[float, ...]
+    penalties: tuple[float, ...]
+    """Alphas, ascending."""
     y: Float[np.ndarray, "item"]
     groups: Int[np.ndarray, "item"]
     folds: Int[np.ndarray, "regrouping item"]
     predicted: Float[np.ndarray, "regrouping item"]
-    """By the cell and alpha selected without the item's fold, in units of y."""
+    """By the cell and penalty selected without the item's fold, in units of y."""
     candidate_predicted: Float[np.ndarray, "candidate regrouping item"]
-    """By every cell, alpha selected without the item's fold; the best of them is not a result."""
+    """By every cell, penalty selected without the item's fold; the best of them is not a result."""
     training_predicted: Float[np.ndarray, "regrouping fold item"]
-    """For every outer fold, predictions of the *other* folds' items by the cell and alpha selected there, from models
+    """For every outer fold, predictions of the *other* folds' items by the cell and penalty selected there, from models
     that saw neither the item's fold nor the outer one. 0 elsewhere."""
     selected_candidate: Int[np.ndarray, "regrouping fold"]
     """Index into `names`."""
-    selected_alpha: Float[np.ndarray, "regrouping fold"]
+    selected_penalty: Float[np.ndarray, "regrouping fold"]
 
     @cached_property
     def curve(self) -> Float[np.ndarray, "candidate"]:
@@ -214,7 +62,9 @@ class RegressionResult:
     @property
     def modal(self) -> tuple[str, float]:
         """The cell selected most often (ties: the higher on the curve) and its usual alpha."""
-        return modal_choice(self.names, self.selected_candidate, self.selected_alpha, self.curve)
+        return modal_choice(
+            self.names, self.penalties, self.selected_candidate, self.selected_penalty, self.curve
+        )
 
     @property
     def r2(self) -> Interval:
@@ -258,9 +108,7 @@ def nested_ridge_regression(
     values = continuous_target(y)
     if not candidates:
         raise ValueError("candidates is empty; give at least one cell")
-    grid = tuple(sorted((float(alpha) for alpha in alphas), reverse=True))
-    if not grid or grid[-1] <= 0:
-        raise ValueError(f"alphas must be positive and at least one, got {list(alphas)}")
+    grid = from_weak_to_strong("ridge", checked_penalties("ridge", alphas))
     if folds is None:
         seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
         folds = [grouped_folds_of_values(values, groups, n_folds, one) for one in seeds]
@@ -271,73 +119,44 @@ def nested_ridge_regression(
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
 
-    def evaluate(candidate: Candidate) -> list[_Evaluated]:
+    def evaluate(candidate: Candidate) -> NestedCell:
         try:
-            sources = [RidgeSource(s, standardize=standardize) for s in candidate.read()]
-            return [_evaluate(sources, values, row, n_folds, grid) for row in fold_rows]
+            sources = [
+                ridge_scores(source, values[:, None], grid, standardize=standardize)
+                for source in candidate.read()
+            ]
+            return nested_cell(
+                sources,
+                fold_rows,
+                combine=lambda guesses, _: np.mean(guesses, axis=0),
+                quality=lambda held_out, fold_of: _inner_closeness(values, held_out, fold_of),
+            )
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error
 
-    evaluated = map_in_threads(evaluate, candidates, progress)
-    predicted = np.empty(fold_rows.shape)
-    of_candidate = np.empty((len(candidates), *fold_rows.shape))
-    training = np.empty((len(fold_rows), n_folds, len(values)))
-    selected = np.empty((len(fold_rows), n_folds), dtype=np.int64)
-    selected_alpha = np.empty((len(fold_rows), n_folds))
-    for r, fold_of in enumerate(fold_rows):
-        inner = np.stack([of_one[r].inner for of_one in evaluated])
-        for o in range(n_folds):
-            rows = fold_of == o
-            best_alpha = inner[:, o].argmin(axis=1)
-            for c, of_one in enumerate(evaluated):
-                of_candidate[c, r, rows] = of_one[r].outer[best_alpha[c], rows]
-            # The transpose puts alpha first: ties to the larger one, then to the first cell.
-            alpha, best = np.unravel_index(inner[:, o].T.argmin(), inner[:, o].T.shape)
-            predicted[r, rows] = evaluated[int(best)][r].outer[alpha, rows]
-            training[r, o] = evaluated[int(best)][r].held_out[o, alpha]
-            selected[r, o], selected_alpha[r, o] = best, grid[alpha]
+    cells = map_in_threads(evaluate, candidates, progress)
+    selected = selected_cells(cells)
+    penalty = np.stack([cell.penalty for cell in cells])
+    training = np.stack([cell.training_scores[..., 0] for cell in cells])
+    r, o = np.indices(selected.shape)
     return RegressionResult(
         tuple(candidate.name for candidate in candidates),
-        grid[::-1],
+        grid,
         values,
         group_codes(groups),
         fold_rows,
-        predicted,
-        of_candidate,
-        training,
+        scores_of_selected(cells, selected, fold_rows)[..., 0],
+        np.stack([cell.scores[..., 0] for cell in cells]),
+        training[selected, r, o],
         selected,
-        selected_alpha,
+        np.array(grid)[penalty[selected, r, o]],
     )
 
 
-class _Evaluated(NamedTuple):
-    outer: Float[np.ndarray, "alpha item"]
-    inner: Float[np.ndarray, "fold alpha"]
-    """Squared error on the inner folds of every outer one."""
-    held_out: Float[np.ndarray, "fold alpha item"]
-    """Of the inner folds of every outer one, by models that saw neither."""
-
-
-def _evaluate(
-    sources: Sequence[RidgeSource],
-    values: NDArray[np.float64],
-    fold_of: NDArray[np.int64],
-    n_folds: int,
-    alphas: Sequence[float],
-) -> _Evaluated:
-    outer = np.empty((len(alphas), len(values)))
-    inner = np.zeros((n_folds, len(alphas)))
-    held_out = np.zeros((n_folds, len(alphas), len(values)))
-    for left_out in [(a,) for a in range(n_folds)] + list(combinations(range(n_folds), 2)):
-        is_test = np.isin(fold_of, left_out)
-        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-        targets = values[train][:, None]
-        guesses = np.mean([s.scores(train, test, targets, alphas)[..., 0] for s in sources], axis=0)
-        if len(left_out) == 1:
-            outer[:, test] = guesses
-            continue
-        for o, i in (left_out, left_out[::-1]):
-            rows = fold_of[test] == i
-            inner[o] += ((guesses[:, rows] - values[test][rows]) ** 2).sum(axis=1)
-            held_out[o][:, test[rows]] = guesses[:, rows]
-    return _Evaluated(outer, inner, held_out)
+def _inner_closeness(
+    values: NDArray[np.float64], held_out: NDArray[np.float64], fold_of: NDArray[np.int64]
+) -> Float[np.ndarray, "fold penalty"]:
+    """Minus the squared error on the inner folds of every outer one."""
+    inner = fold_of != np.arange(held_out.shape[0])[:, None]
+    errors = (held_out[..., 0] - values) ** 2
+    return np.asarray(-np.einsum("fpi,fi->fp", errors, inner.astype(np.float64)))

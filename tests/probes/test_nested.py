@@ -53,7 +53,7 @@ def test_equals_nested_loops_over_scikit_learn():
     result = nested_ridge(candidates, y, groups, alphas=ALPHAS, n_regroupings=2)
     for r, folds in enumerate(result.folds):
         selected, scores = slow_nested(cells, y, folds)
-        ours = zip(result.selected_candidate[r], result.selected_alpha[r], strict=True)
+        ours = zip(result.selected_candidate[r], result.selected_penalty[r], strict=True)
         assert list(ours) == selected
         expected = same_fold_auroc(y, scores, folds)
         assert same_fold_auroc(y, result.scores[r], folds) == pytest.approx(expected, abs=1e-3)
@@ -77,7 +77,7 @@ def test_outer_fold_does_not_influence_its_own_selection():
     changed = [Candidate(str(i), (X,)) for i, X in enumerate(changed)]
     after = nested_ridge(changed, y, groups, n_regroupings=1)
     assert before.selected_candidate[0, 0] == after.selected_candidate[0, 0]
-    assert before.selected_alpha[0, 0] == after.selected_alpha[0, 0]
+    assert before.selected_penalty[0, 0] == after.selected_penalty[0, 0]
 
 
 def test_ties_go_to_the_larger_alpha_then_the_first_cell():
@@ -88,7 +88,7 @@ def test_ties_go_to_the_larger_alpha_then_the_first_cell():
         [Candidate("a", (one_feature,)), Candidate("b", (one_feature,))], y, np.arange(100)
     )
     assert (result.selected_candidate == 0).all()
-    assert (result.selected_alpha == max(result.alphas)).all()
+    assert (result.selected_penalty == max(result.penalties)).all()
 
 
 def test_several_sources_are_averaged():
@@ -132,5 +132,5 @@ def test_progress_and_errors_name_the_candidate():
     assert calls == [(1, 2), (2, 2)]
     with pytest.raises(ValueError, match=r"candidate 'bad'.*item 0, feature 0"):
         nested_ridge([Candidate("bad", (cells[0] * np.nan,))], y, groups)
-    with pytest.raises(ValueError, match="alphas"):
+    with pytest.raises(ValueError, match="alpha of ridge"):
         nested_ridge([Candidate("a", (cells[0],))], y, groups, alphas=(0.0, 1.0))

@@ -55,7 +55,7 @@ def test_observed_and_null_equal_refitted_ridge(out_of_fold):
         data.y,
         groups,
         folds,
-        alphas=(0.1, 10.0),
+        penalties=(0.1, 10.0),
         seed=5,
     )
     permuted = whole_group_permutations(data.y, groups, 199, seed=5)
@@ -98,7 +98,7 @@ def test_family_wise_error_where_a_free_shuffle_fails():
         cells = [Candidate(str(i), (clustered_normal(rng, groups, 6, 0.6),)) for i in range(2)]
         for name, permuted_as in [("whole groups", groups), ("single rows", np.arange(120))]:
             p = max_statistic_test(
-                cells, data.y, permuted_as, folds, alphas=(1.0,), seed=seed + 1000
+                cells, data.y, permuted_as, folds, penalties=(1.0,), seed=seed + 1000
             ).p_value
             rejections[name].append(p <= 0.05)
     # Of 100 at a true 5%, three binomial standard deviations are 6.5 points.

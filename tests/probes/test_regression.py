@@ -105,7 +105,7 @@ def test_inner_selection_sees_nothing_of_the_outer_fold():
     cells = [Candidate("a", (X[:, :10],)), Candidate("b", (X[:, 10:],))]
     before, after = (nested_ridge_regression(cells, t, GROUPS, folds=folds) for t in (y, spoiled))
     np.testing.assert_allclose(before.predicted[0, folds == 0], after.predicted[0, folds == 0])
-    assert before.selected_alpha[0, 0] == after.selected_alpha[0, 0]
+    assert before.selected_penalty[0, 0] == after.selected_penalty[0, 0]
 
 
 @pytest.mark.parametrize("interval", [r2_interval, spearman_interval])
