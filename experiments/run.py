@@ -33,7 +33,7 @@ from experiments.items import first_groups, item_from_row, load_items
 from experiments.progress import Reporter, Silent
 from experiments.records import read_rows, write_rows
 from experiments.report import write_figures, write_page
-from experiments.run_folder import RunFolder
+from experiments.run_folder import COLLECTED, RunFolder
 from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
 from hooks import Model, NextToken, Prompt, check_lengths, load_model, plan_capture
@@ -81,22 +81,57 @@ class Experiment:
         """
         folder = RunFolder(Path(out))
         folder.check(self.config)
-        if not all(folder.is_finished(stage) for stage in folder.stages(self.config)):
-            _Stages(self.config, folder, reporter or Silent()).run()
+        stages = folder.stages(self.config)
+        if not all(folder.is_finished(stage) for stage in stages):
+            _Stages(self.config, folder, reporter or Silent()).run(stages)
         return load_run(folder.path)
+
+    def collect(
+        self,
+        out: str | Path,
+        *,
+        reporter: Reporter | None = None,
+        load: Callable[[str, str], Model] | None = None,
+        wait_s: float = 0.0,
+    ) -> None:
+        """Do the stages of `COLLECTED` alone: behavior, activations, self-predictions, without any analysis.
+
+        Args:
+            out: the folder.
+            reporter: shows how far it is.
+            load: from a model's name and dtype to the model, for a caller that keeps models loaded.
+            wait_s: how long to wait for another process that is at work in the folder.
+
+        Raises:
+            ValueError, RunError: as `run`.
+        """
+        folder = RunFolder(Path(out))
+        folder.check(self.config)
+        folder.lock.timeout = wait_s
+        _Stages(self.config, folder, reporter or Silent(), load).run(COLLECTED)
 
 
 class _Stages:
     """The stages of a run that is not finished, in order."""
 
-    def __init__(self, config: RunConfig, folder: RunFolder, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        reporter: Reporter,
+        load: Callable[[str, str], Model] | None = None,
+    ) -> None:
         self.config = config
         self.folder = folder
         self.reporter = reporter
+        self.load = load or (lambda name, dtype: load_model(name, dtype=dtype))
         self.tasks: list[Task] = [TASKS[name]() for name in config.tasks]
 
-    def run(self) -> None:
+    def run(self, stages: Sequence[str]) -> None:
+        """Do those of `stages` that are not finished."""
         chosen = {task.name: self._choose_items(task) for task in self.tasks}
+        if "contrast" in stages:
+            self._check_groups(chosen)
         self._check(chosen)
         self.folder.claim(self.config)
         try:
@@ -117,7 +152,8 @@ class _Stages:
                 todo.pop(0)
             self.folder.forget(todo)
             for stage in todo:
-                self._do(stage, work[stage])
+                if stage in stages:
+                    self._do(stage, work[stage])
             self.folder.error_log.unlink(missing_ok=True)
         finally:
             self.folder.lock.release()
@@ -141,7 +177,7 @@ class _Stages:
 
     @cached_property
     def model(self) -> Model:
-        return load_model(self.config.model, dtype=self.config.dtype)
+        return self.load(self.config.model, self.config.dtype)
 
     @cached_property
     def items(self) -> dict[str, list[Item]]:
@@ -160,18 +196,21 @@ class _Stages:
     def _elicitations(self, task: Task) -> tuple[Elicitation, ...]:
         return task.elicitations[: 2 * self.config.paraphrases]
 
+    def _check_groups(self, chosen: dict[str, list[Item]]) -> None:
+        for name, items in chosen.items():
+            n_groups = len({item.group for item in items})
+            if n_groups < self.config.folds:
+                raise ValueError(
+                    f"items: {n_groups} groups for task {name!r}, but {self.config.folds} folds "
+                    "need at least as many; give more groups"
+                )
+
     def _check(self, chosen: dict[str, list[Item]]) -> None:
         """Refuse before anything is written what would fail in the middle of the work."""
         prompts: list[Prompt] = []
         reports: list[Prompt] = []
         for task in self.tasks:
             items = chosen[task.name]
-            n_groups = len({item.group for item in items})
-            if n_groups < self.config.folds:
-                raise ValueError(
-                    f"items: {n_groups} groups for task {task.name!r}, but {self.config.folds} folds "
-                    "need at least as many; give more groups"
-                )
             own = [item.prompt() for item in items]
             asked = [e.prompt(item) for item in items for e in self._elicitations(task)]
             check_lengths(self.model, own, task.max_new_tokens)
