@@ -59,6 +59,7 @@ from probes.splits import (
     train_on_one_folds,
 )
 from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
+from probes.storage import about_probe, load_probe
 from probes.sweep import SweepResult, sweep
 from probes.uncertainty import (
     FEW_GROUPS,
@@ -97,6 +98,7 @@ __all__ = [
     "SampleSize",
     "Selectivity",
     "SweepResult",
+    "about_probe",
     "auroc_difference",
     "auroc_interval",
     "balanced_accuracy",
@@ -122,6 +124,7 @@ __all__ = [
     "label_ceiling",
     "leave_one_group_out",
     "leave_one_stratum_out",
+    "load_probe",
     "log_loss",
     "max_spearman_test",
     "max_statistic_test",

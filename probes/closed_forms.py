@@ -90,19 +90,19 @@ class _Labels:
 
     @property
     def known(self) -> Bool[np.ndarray, "column"]:
-        return (self.positives > 0) & (self.negatives > 0)
+        return np.asarray((self.positives > 0) & (self.negatives > 0))
 
     @property
     def unit(self) -> Float[np.ndarray, "column"]:
         """From sums of the positive rows to the difference of class means."""
-        return 1 / np.maximum(self.positives, 1) + 1 / np.maximum(self.negatives, 1)
+        return np.asarray(1 / np.maximum(self.positives, 1) + 1 / np.maximum(self.negatives, 1))
 
     @property
     def log_odds(self) -> Float[np.ndarray, "column"]:
         return np.asarray(np.log(np.maximum(self.positives, 1) / np.maximum(self.negatives, 1)))
 
     def known_only(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(self.known, scores, np.nan)
+        return np.asarray(np.where(self.known, scores, np.nan))
 
 
 def _centered_scores(

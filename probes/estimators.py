@@ -1,4 +1,4 @@
-"""Four linear probes with scikit-learn's interface and a direction in raw activation space.
+"""Four linear probes with scikit-learn's interface, a direction in raw activation space, `save` and `load`.
 
 Every probe standardizes inside, on the rows it was fitted on, and folds that back:
 `decision_function(X) == X @ direction_ + intercept_` on raw activations, positive for `classes_[1]`.
@@ -22,11 +22,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probes.standardize import column_scaling
+from probes.storage import StoredProbe
 
 Matrix = NDArray[np.float64]
 
 
-class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearProbe(StoredProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Checks, standardization and folding back; a subclass fits weights on standardized rows."""
 
     classes_: NDArray[Any]
@@ -76,6 +77,16 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The class of every row."""
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
+
+    def _weights(self) -> tuple[Matrix, Matrix]:
+        return np.asarray(self.direction_), np.array([self.intercept_])
+
+    def _set_weights(self, direction: Matrix, intercept: Matrix) -> None:
+        self.direction_, self.intercept_ = direction, float(intercept[0])
+
+    @staticmethod
+    def _shapes(n_classes: int, n_features: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (n_features,), (1,)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -164,6 +175,7 @@ class LogisticProbe(LinearProbe):
 
     converged_: bool
     n_iter_: int
+    _learned = ("converged_", "n_iter_")
 
     def __init__(self, C: float = 0.01, max_iter: int = 1000, tol: float = 1e-4) -> None:
         self.C = C
