@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from activations_cache import Cell
 from experiments.breakdown import diagnose
 from experiments.config import RunConfig
+from experiments.controls import N_STEPS as N_CONTROL_STEPS
+from experiments.controls import ControlRecords, control_results
 from experiments.predictors import N_STEPS, Fitting, Predictions
 from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
 from experiments.records import json_number
+from experiments.result_json import cell_json, gap_json, interval_json
+from experiments.splits import predictor_interval, second_grouping, second_split, strata_results
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
 from experiments.task_data import TaskData
 from experiments.words import words_result
@@ -30,10 +33,8 @@ from probes import (
     MaxStatistic,
     PermutedUnit,
     auroc_difference,
-    auroc_interval,
     cohen_kappa,
     max_statistic_test,
-    same_fold_auroc,
     skip_reason,
     stacked_gain,
 )
@@ -56,7 +57,9 @@ class Contrast:
             probe.write(folder / f"{self.task}-{name}", about)
 
 
-def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
+def contrast(
+    data: TaskData, records: ControlRecords, config: RunConfig, reporter: Reporter
+) -> Contrast:
     """Score every predictor of one task and hold them against each other.
 
     A task whose labels cannot be scored (one class empty or too thin, fewer groups than folds) is skipped with that
@@ -74,8 +77,8 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         )
 
     fitting = Fitting(config.folds, config.regroupings, config.seed)
-    second = _second_grouping(data, config.folds)
-    total = (N_STEPS + 3) + (N_STEPS if second is not None else 0)
+    second = second_grouping(data, config.folds)
+    total = (N_STEPS + 3 + N_CONTROL_STEPS) + (N_STEPS if second is not None else 0)
     with reporter.stage(f"{data.task.name}: probes and baselines", total) as advance:
         predictions = fitting.predict(data, data.groups, advance)
         null = _permutation_test(data, config, predictions, "whole_group")
@@ -84,6 +87,7 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         advance(1)
         quote_curve = fitting.curve(data, data.groups, "quote_last")
         advance(1)
+        controls = control_results(data, predictions, records, fitting, advance)
         other_split = fitting.predict(data, second, advance) if second is not None else None
 
     breakdown = diagnose(
@@ -99,35 +103,37 @@ def contrast(data: TaskData, config: RunConfig, reporter: Reporter) -> Contrast:
         training_scores=predictions.training,
         seed=config.seed,
     )
-    intervals = {name: _auroc(data, predictions, name) for name in predictions.rows()}
+    intervals = {name: predictor_interval(data, predictions, name) for name in predictions.rows()}
     result = overview | {
         "skipped": None,
-        "probe": _interval(intervals["probe"], "procedure")
-        | _cell(predictions.probe.chosen)
+        "probe": interval_json(intervals["probe"], "procedure")
+        | cell_json(predictions.probe.chosen)
         | {
             "p_max": null.p_value,
             "p_max_within_groups": within.p_value,
             "n_permutations": config.permutations,
         },
-        "report_probe": _interval(intervals["report_probe"], "procedure")
-        | _cell(predictions.report.chosen),
-        "transferred_probe": _interval(intervals["transferred_probe"], "procedure"),
-        "verbal": _interval(intervals["verbal"], "fixed") | words_result(data, predictions.folds),
-        "supervised_words": _interval(intervals["supervised_words"], "procedure"),
+        "report_probe": interval_json(intervals["report_probe"], "procedure")
+        | cell_json(predictions.report.chosen),
+        "transferred_probe": interval_json(intervals["transferred_probe"], "procedure"),
+        "verbal": interval_json(intervals["verbal"], "fixed")
+        | words_result(data, predictions.folds),
+        "supervised_words": interval_json(intervals["supervised_words"], "procedure"),
         "baselines": {
-            name: _interval(intervals[name], "procedure")
+            name: interval_json(intervals[name], "procedure")
             for name in ("text", *predictions.baselines)
         },
+        **controls.result,
         "gap": _gaps(data, predictions),
-        "second_split": None if other_split is None else _second_split(data, other_split),
-        "strata": _strata(data, predictions),
+        "second_split": None if other_split is None else second_split(data, other_split),
+        "strata": strata_results(data, predictions),
         "breakdown": breakdown.to_json(),
         "curves": _curves(data, predictions, null, quote_curve, intervals),
     }
     return Contrast(
         data.task.name,
         result,
-        predictor_table(data, predictions, intervals),
+        predictor_table(data, predictions, intervals, controls.table),
         score_table(data, predictions),
         refit(data, predictions),
     )
@@ -151,14 +157,6 @@ def _overview(data: TaskData) -> dict[str, Any]:
     }
 
 
-def _second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
-    """The kinds of entity, where the items have enough of them for folds of their own."""
-    kinds = data.meta("entity")
-    if kinds is None or skip_reason(data.outcome, kinds, n_folds) is not None:
-        return None
-    return kinds
-
-
 def _permutation_test(
     data: TaskData, config: RunConfig, predictions: Predictions, unit: PermutedUnit
 ) -> MaxStatistic:
@@ -170,13 +168,6 @@ def _permutation_test(
         n_permutations=config.permutations,
         unit=unit,
         seed=config.seed,
-    )
-
-
-def _auroc(data: TaskData, predictions: Predictions, name: str) -> Interval:
-    scores, estimand = predictions.rows()[name]
-    return auroc_interval(
-        data.outcome, scores, predictions.folds, predictions.groups, estimand=estimand
     )
 
 
@@ -194,7 +185,7 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
             estimand="procedure",
             trained=(a_estimand == "procedure", b_estimand == "procedure"),
         )
-        return _gap(gap)
+        return gap_json(gap)
 
     text, probe = rows["text"][0], rows["probe"][0]
     return {
@@ -202,7 +193,7 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
         "probe_minus_text": difference("probe", "text"),
         "report_probe_minus_verbal": difference("report_probe", "verbal"),
         "verbal_minus_text": difference("verbal", "text"),
-        "beyond_text": _gap(
+        "beyond_text": gap_json(
             stacked_gain(
                 data.outcome,
                 text,
@@ -213,42 +204,6 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
             )
         ),
     }
-
-
-def _second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
-    rows = predictions.rows()
-    named = {name: _auroc(data, predictions, name) for name in ("probe", "text", "verbal")}
-    return {
-        "name": "whole kinds of entity held out; groups may straddle",
-        "n_groups": len(set(predictions.groups)),
-        **{name: _interval(interval, rows[name][1]) for name, interval in named.items()},
-    }
-
-
-def _strata(data: TaskData, predictions: Predictions) -> list[dict[str, Any]]:
-    strata = np.array([item.stratum for item in data.items])
-    rows = predictions.rows()
-
-    def within(name: str, members: np.ndarray) -> float | None:
-        scores = rows[name][0][:, members]
-        folds = predictions.folds[:, members]
-        labels = data.outcome[members]
-        values = [same_fold_auroc(labels, s, f) for s, f in zip(scores, folds, strict=True)]
-        return json_number(np.mean(values))
-
-    result = []
-    for stratum in dict.fromkeys(strata):
-        members = strata == stratum
-        result.append(
-            {
-                "stratum": str(stratum),
-                "n": int(members.sum()),
-                "n_groups": len(set(data.groups[members])),
-                "base_rate": json_number(data.outcome[members].mean()),
-                **{name: within(name, members) for name in ("probe", "text", "verbal")},
-            }
-        )
-    return result
 
 
 def _curves(
@@ -281,24 +236,3 @@ def _curves(
         "text": json_number(intervals["text"].estimate),
         "verbal": json_number(intervals["verbal"].estimate),
     }
-
-
-def _interval(interval: Interval, estimand: str) -> dict[str, Any]:
-    return {
-        "auroc": json_number(interval.estimate),
-        "ci": [json_number(interval.low), json_number(interval.high)],
-        "estimand": estimand,
-        "approximate": interval.approximate,
-    }
-
-
-def _gap(interval: Interval) -> dict[str, Any]:
-    return {
-        "estimate": json_number(interval.estimate),
-        "ci": [json_number(interval.low), json_number(interval.high)],
-    }
-
-
-def _cell(chosen: tuple[Cell, float]) -> dict[str, Any]:
-    (site, layer, position), alpha = chosen
-    return {"site": site, "layer": layer, "position": position, "alpha": alpha}

@@ -88,10 +88,19 @@ class Run:
         return tasks[task]
 
     def contrast(self, task: str | None = None) -> pd.DataFrame:
-        """Every predictor on the same items and folds: AUROC with its 95% interval and estimand."""
+        """Every predictor and control on the same items and folds: AUROC with its 95% interval and estimand."""
         name = self.result(task)["task"]
-        rows = self.cells[(self.cells["task"] == name) & (self.cells["kind"] == "predictor")]
-        columns = ["predictor", "auroc", "ci_low", "ci_high", "estimand", "n_items", "n_groups"]
+        rows = self.cells[(self.cells["task"] == name) & (self.cells["kind"] != "cell")]
+        columns = [
+            "predictor",
+            "kind",
+            "auroc",
+            "ci_low",
+            "ci_high",
+            "estimand",
+            "n_items",
+            "n_groups",
+        ]
         contrast: pd.DataFrame = rows[columns].reset_index(drop=True)
         return contrast
 

@@ -23,6 +23,7 @@ from experiments.tasks import Elicitation
 from probes import (
     Candidate,
     Estimand,
+    LogisticProbe,
     NestedResult,
     RidgeProbe,
     nested_ridge,
@@ -85,7 +86,7 @@ class Fitting:
 
     def predict(self, data: TaskData, groups: np.ndarray, advance: Advance) -> Predictions:
         """Score every predictor with `groups` kept whole; calls `advance(1)` after each of `N_STEPS`."""
-        probe = Grid(data.cells, self._nested(data.task_candidates, data, groups))
+        probe = Grid(data.cells, self.nested(data.task_candidates, data, groups))
         advance(1)
         report = self._report_grid(data, groups, "prompt_last", data.elicitations)
         advance(1)
@@ -99,7 +100,6 @@ class Fitting:
             seed=self.seed,
         )
         transferred, transferred_training = transferred_scores(data, probe)
-        words = self._nested([Candidate("words", (data.log_odds.T,))], data, groups)
         advance(1)
         return Predictions(
             groups=groups,
@@ -108,7 +108,7 @@ class Fitting:
             report=report,
             transferred=transferred,
             verbal=verbal_scores(data, folds),
-            supervised_words=words.scores,
+            supervised_words=supervised_word_scores(data, folds),
             baselines={name: one.scores for name, one in text.families.items()},
             text=text.scores,
             training=TrainingScores(
@@ -140,14 +140,15 @@ class Fitting:
             )
             for cell in cells
         ]
-        return Grid(cells, self._nested(candidates, data, groups))
+        return Grid(cells, self.nested(candidates, data, groups))
 
-    def _nested(
+    def nested(
         self,
         candidates: Sequence[Candidate],
         data: TaskData,
         groups: np.ndarray,
     ) -> NestedResult:
+        """A nested ridge of the outcome with `groups` kept whole."""
         return nested_ridge(
             candidates,
             data.outcome,
@@ -168,6 +169,20 @@ def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> 
     Both option orders are in the mean, so that a preference for a position cancels.
     """
     return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
+
+
+def supervised_word_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:
+    """What the words say to a reader that has seen labels: logistic regression on the vector of log-odds.
+
+    Fixed beforehand: standardized on the training folds, C = 1.
+    """
+    scores = np.empty(folds.shape)
+    for r, fold_of in enumerate(folds):
+        for fold in np.unique(fold_of):
+            test = fold_of == fold
+            model = LogisticProbe(C=1.0).fit(data.log_odds.T[~test], data.outcome[~test])
+            scores[r, test] = model.decision_function(data.log_odds.T[test])
+    return scores
 
 
 def transferred_scores(

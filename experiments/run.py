@@ -20,7 +20,12 @@ from experiments.behavior import Behavior, label_behavior
 from experiments.captures import capture_into
 from experiments.config import RunConfig, make_config
 from experiments.contrast import contrast
-from experiments.controls import capture_random_weights, collect_peer, load_peer
+from experiments.controls import (
+    capture_random_weights,
+    collect_peer,
+    load_peer,
+    open_controls,
+)
 from experiments.elicitation import (
     ANSWER_TOKENS,
     SelfPrediction,
@@ -305,6 +310,7 @@ class _Stages:
         with (
             ActivationsCache.open(self.folder.task_cache) as task_cache,
             ActivationsCache.open(self.folder.report_cache) as report_cache,
+            open_controls(self.config, self.folder) as records,
         ):
             contrasts = []
             for task in self.tasks:
@@ -318,7 +324,7 @@ class _Stages:
                     report_cache,
                     self.config.probed_spec(),
                 )
-                contrasts.append(contrast(data, self.config, self.reporter))
+                contrasts.append(contrast(data, records, self.config, self.reporter))
         write_results(self.folder, self.config, contrasts)
 
     def _report(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ TABLE_COLUMNS = [
     "n_items",
     "n_groups",
 ]
-"""Of `results.csv`: a row a predictor (`kind` "predictor") and a row a cell of a probe grid ("cell")."""
+"""Of `results.csv`: a row a predictor (`kind` "predictor"), a control ("control"), a number of the output side
+("output"), a reader beside the probe ("peer"), a cell of a probe grid ("cell"). One without `auroc` was not scored."""
 
 SCORE_COLUMNS = [
     "task",
@@ -50,9 +51,12 @@ SCORE_COLUMNS = [
 
 
 def predictor_table(
-    data: TaskData, predictions: Predictions, intervals: Mapping[str, Interval]
+    data: TaskData,
+    predictions: Predictions,
+    intervals: Mapping[str, Interval],
+    controls: Sequence[Mapping[str, Any]],
 ) -> pd.DataFrame:
-    """`results.csv`: every predictor with its interval, and the curve of every cell of the probe grids."""
+    """`results.csv`: every predictor with its interval, every control, the curve of every cell of the probe grids."""
     shared = {
         "task": data.task.name,
         "n_items": len(data.items),
@@ -70,6 +74,7 @@ def predictor_table(
         }
         for name, (_, estimand) in predictions.rows().items()
     ]
+    rows += [shared | control for control in controls]
     for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
         for (site, layer, position), auroc in zip(grid.cells, grid.nested.curve, strict=True):
             rows.append(

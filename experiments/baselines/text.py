@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -99,35 +102,88 @@ def tfidf_words(texts: Sequence[str]) -> Family:
 
     Words of one letter count, unlike in scikit-learn's default: an operand may be a single digit.
     """
-    return _tfidf(texts, analyzer="word", ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
+    return _Terms.of(texts, **_WORDS).tfidf
 
 
 def tfidf_characters(texts: Sequence[str]) -> Family:
     """TF-IDF of 2 to 5 characters within words and their edges, sparse."""
-    return _tfidf(texts, analyzer="char_wb", ngram_range=(2, 5))
+    return _Terms.of(texts, **_CHARACTERS).tfidf
 
 
-def _tfidf(texts: Sequence[str], **options: object) -> Family:
-    """What `TfidfVectorizer(sublinear_tf=True, **options)` gives when fitted on the training rows.
+def projected_tfidf(texts: Sequence[str], dimension: int, seed: int = 0) -> dict[str, Family]:
+    """TF-IDF of words and of characters, each sent through one random Gaussian matrix, dense `[item, dimension]`.
 
-    Its columns, order and values; without terms, one column of zeros instead of an error.
+    What a representation as wide as the model's holds that has the terms in it and knows nothing else.
+
+    Args:
+        texts: `[item]`.
+        dimension: the width of the model's states.
+        seed: of the matrices.
     """
-    analyze = TfidfVectorizer(**options).build_analyzer()
-    counter = DictVectorizer(dtype=np.float64, sort=True)
-    weights = sparse.csr_array(counter.fit_transform([Counter(analyze(text)) for text in texts]))
-    weights.data = 1 + np.log(weights.data)
+    families: dict[str, Family] = {}
+    for name, options in (("words", _WORDS), ("characters", _CHARACTERS)):
+        terms = _Terms.of(texts, **options)
+        rng = np.random.default_rng([seed, len(families)])
+        projection = rng.standard_normal((terms.n_terms, dimension), dtype=np.float32)
+        families[name] = partial(terms.projected, projection / np.sqrt(dimension))
+    return families
 
-    def features(train: Int[np.ndarray, "train"]) -> sparse.csr_array:
-        document_frequency = np.bincount(weights[train].indices, minlength=weights.shape[1])
-        seen = np.flatnonzero(document_frequency)
+
+_WORDS: dict[str, Any] = {
+    "analyzer": "word",
+    "ngram_range": (1, 2),
+    "token_pattern": r"(?u)\b\w+\b",
+}
+_CHARACTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Sublinear counts of all terms, ready to be weighted by what the training rows hold."""
+
+    weights: sparse.csr_array
+
+    @classmethod
+    def of(cls, texts: Sequence[str], **options: Any) -> _Terms:
+        analyze = TfidfVectorizer(**options).build_analyzer()
+        counter = DictVectorizer(dtype=np.float64, sort=True)
+        counts = counter.fit_transform([Counter(analyze(text)) for text in texts])
+        weights = sparse.csr_array(counts)
+        weights.data = 1 + np.log(weights.data)
+        return cls(weights)
+
+    @property
+    def n_terms(self) -> int:
+        return int(self.weights.shape[1])
+
+    def tfidf(self, train: Int[np.ndarray, "train"]) -> sparse.csr_array:
+        """What `TfidfVectorizer(sublinear_tf=True, **options)` gives when fitted on the training rows.
+
+        Its columns, order and values; without terms, one column of zeros instead of an error.
+        """
+        seen = self._seen(train)
         if len(seen) == 0:
-            return sparse.csr_array((len(texts), 1))
-        kept = weights[:, seen]
-        idf = 1 + np.log((1 + len(train)) / (1 + document_frequency[seen]))
+            return sparse.csr_array((self.weights.shape[0], 1))
+        return self._weighted(train, seen)
+
+    def projected(
+        self, projection: Float[np.ndarray, "term dimension"], train: Int[np.ndarray, "train"]
+    ) -> Float[np.ndarray, "item dimension"]:
+        """The same rows times a matrix of all terms."""
+        seen = self._seen(train)
+        return np.asarray(self._weighted(train, seen) @ projection[seen])
+
+    def _seen(self, train: Int[np.ndarray, "train"]) -> Int[np.ndarray, "seen"]:
+        return np.unique(self.weights[train].indices)
+
+    def _weighted(
+        self, train: Int[np.ndarray, "train"], seen: Int[np.ndarray, "seen"]
+    ) -> sparse.csr_array:
+        frequency = np.bincount(self.weights[train].indices, minlength=self.n_terms)[seen]
+        kept = self.weights[:, seen]
+        idf = 1 + np.log((1 + len(train)) / (1 + frequency))
         kept.data *= idf[kept.indices]
         return sparse.csr_array(normalize(kept, norm="l2", copy=False))
-
-    return features
 
 
 def _constant(features: Float[np.ndarray, "item feature"]) -> Family:

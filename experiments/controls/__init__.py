@@ -2,5 +2,17 @@
 
 from experiments.controls.peer import Peer, collect_peer, load_peer
 from experiments.controls.random_weights import capture_random_weights
+from experiments.controls.records import ControlRecords, open_controls
+from experiments.controls.result import N_STEPS, Controls, control_results
 
-__all__ = ["Peer", "capture_random_weights", "collect_peer", "load_peer"]
+__all__ = [
+    "N_STEPS",
+    "ControlRecords",
+    "Controls",
+    "Peer",
+    "capture_random_weights",
+    "collect_peer",
+    "control_results",
+    "load_peer",
+    "open_controls",
+]
