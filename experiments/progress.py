@@ -68,12 +68,12 @@ class Lines:
             now = time.monotonic()
             if done and done < total and now - shown >= self.seconds:
                 left = (now - start) / done * (total - done)
-                self._print(f"{name}: {done}/{total}, about {_clock(left)} left")
+                self._print(f"{name}: {done}/{total}, about {clock(left)} left")
                 shown = now
 
         self._print(f"{name} ...")
         yield advance
-        self._print(f"{name}: done in {_clock(time.monotonic() - start)}")
+        self._print(f"{name}: done in {clock(time.monotonic() - start)}")
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream or sys.stderr, flush=True)
@@ -84,6 +84,7 @@ def reporter_for_stderr() -> Reporter:
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds, 75 as 1:15."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d}"

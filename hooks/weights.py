@@ -135,13 +135,38 @@ def locate_weights(name: str) -> Weights:
         folder = _converted(sha256, lambda folder: _write_converted(path, folder))
         return Weights(str(folder), sha256)
     if name and path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ValueError(f"model: {name} is a folder without a config.json")
+        _config_of(path, name)
         return Weights(str(path), _folder_sha256(path))
     if _HUB_ID.fullmatch(name):
         return Weights(name, None, is_hub_id=True)
     forms = ", ".join(available_models())
     raise ValueError(f"model: unknown model {name!r}; choose from {forms}")
+
+
+def find_config(name: str) -> Path | None:
+    """The config.json of a model that has been loaded before or lies in a folder; None where it is not here yet.
+
+    Nothing is loaded, converted or fetched.
+
+    Raises:
+        ValueError: as `locate_weights` and `check_hub`, for a name under which nothing can be loaded.
+    """
+    if name in EMBEDDED:
+        EMBEDDED[name].find()
+        config = _converted_folder(EMBEDDED[name].sha256) / "config.json"
+        return config if config.is_file() else None
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return _config_of(path, name)
+    if name.endswith(".gguf") and path.is_file():
+        return None
+    if not _HUB_ID.fullmatch(name):
+        locate_weights(name)
+    check_hub(name, None)
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(name, "config.json")
+    return Path(cached) if isinstance(cached, str) else None
 
 
 def check_hub(name: str, revision: str | None) -> None:
@@ -172,6 +197,13 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _config_of(folder: Path, name: str) -> Path:
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ValueError(f"model: {name} is a folder without a config.json")
+    return config
+
+
 def _folder_sha256(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
@@ -186,14 +218,18 @@ def _concatenate(parts: Sequence[Path], path: Path) -> None:
                 shutil.copyfileobj(source, whole)
 
 
+def _converted_folder(sha256: str) -> Path:
+    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
+    return root / "models" / sha256
+
+
 def _converted(sha256: str, convert: Callable[[Path], None]) -> Path:
     """Return the folder of converted weights, which appears whole or not at all.
 
     The lock makes a second process wait instead of converting too, and is released by the system
     when its holder is killed; what a killed holder left behind is removed by the next.
     """
-    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
-    folder = root / "models" / sha256
+    folder = _converted_folder(sha256)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
