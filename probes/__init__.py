@@ -33,6 +33,8 @@ from probes.permutation import (
     within_group_permutations,
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
+from probes.rate_probe import RidgeRegressionProbe
+from probes.rates import criterion_interval, rate_difference, rate_interval
 from probes.regression import RegressionResult, nested_ridge_regression
 from probes.regression_permutation import max_spearman_test
 from probes.regression_scores import (
@@ -60,7 +62,8 @@ from probes.splits import (
 )
 from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_scores
 from probes.storage import about_probe, load_probe
-from probes.sweep import SweepResult, sweep
+from probes.sweep import sweep
+from probes.sweep_result import SweepResult, SweepRow, SweepStore
 from probes.uncertainty import (
     FEW_GROUPS,
     HIGH_AUROC,
@@ -68,9 +71,6 @@ from probes.uncertainty import (
     Interval,
     auroc_difference,
     auroc_interval,
-    criterion_interval,
-    rate_difference,
-    rate_interval,
 )
 
 __all__ = [
@@ -94,10 +94,13 @@ __all__ = [
     "ProbeKind",
     "RegressionResult",
     "RidgeProbe",
+    "RidgeRegressionProbe",
     "SampleEfficiency",
     "SampleSize",
     "Selectivity",
     "SweepResult",
+    "SweepRow",
+    "SweepStore",
     "about_probe",
     "auroc_difference",
     "auroc_interval",

@@ -24,6 +24,9 @@ from probes.solver_logistic import LogisticBatch, base_rate_fits, solve
 CPU_COLUMNS = 256
 """Columns that move together: enough to feed the matrix products, few enough for the caches."""
 GPU_COLUMNS = 8192
+CPU_BYTES = 2**26
+"""Of the decompositions that are held at once: training sets with few columns each would else pile up."""
+GPU_BYTES = 2**32
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,11 @@ class _Problem:
     train: Int[Tensor, "train"]
     labels: Float[Tensor, "column train"]
 
+    @property
+    def n_bytes(self) -> int:
+        """Of the decomposition, its rows counted twice: a batch holds a copy."""
+        return 2 * self.basis.rows.nbytes + self.basis.axes.nbytes
+
     def objective(
         self, values: Float[Tensor, "column item"], found: Float[Tensor, "column 1+rank"], C: float
     ) -> Float[Tensor, "column"]:
@@ -155,10 +163,13 @@ def _blocks(
     device: torch.device,
 ) -> Iterator[list[_Problem]]:
     """The problems, as many at a time as are solved together."""
-    room = CPU_COLUMNS if device.type == "cpu" else GPU_COLUMNS
+    on_cpu = device.type == "cpu"
+    room, memory = (CPU_COLUMNS, CPU_BYTES) if on_cpu else (GPU_COLUMNS, GPU_BYTES)
     block: list[_Problem] = []
     for problem in _problems(features, labels, masks, device):
-        if block and (len(block) + 1) * max(len(one.columns) for one in [*block, problem]) > room:
+        widened = [*block, problem]
+        too_wide = len(widened) * max(len(one.columns) for one in widened) > room
+        if block and (too_wide or sum(one.n_bytes for one in widened) > memory):
             yield block
             block = []
         block.append(problem)

@@ -3,18 +3,17 @@
 All columns of a cell - targets, folds, penalties, permuted labels - are solved together; cells are read one at a time.
 
 The best row of a sweep is *not* a result: it was chosen on the scores it is shown with. Use
-`nested_ridge` for the score of a selected cell and `max_statistic_test` for its p-value.
+`nested_probe` for the score of a selected cell and `max_statistic_test` for its p-value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
@@ -22,14 +21,13 @@ from sklearn.base import BaseEstimator
 
 from probes._parallel import Progress, map_in_threads
 from probes.metrics import same_fold_auroc
+from probes.regression_scores import r2_interval, rank_correlations, spearman_interval
+from probes.sweep_result import NAN, Cell, Outcome, SweepResult, SweepRow, SweepStore
 from probes.sweep_scorers import ColumnScores, Scorer, scorer_of
 from probes.sweep_targets import Target, make_target, named_labels, sharing_rows
 from probes.uncertainty import auroc_interval
 
-Cell = tuple[str, int | None, str]
-"""(site, layer, position); layer is None for sites without layers."""
 NULL_BAND = (0.025, 0.975)
-NAN = float("nan")
 
 
 class Reader(Protocol):
@@ -42,80 +40,48 @@ class Reader(Protocol):
         """Activations `[item, d_model]`, items in the same order for every cell."""
 
 
-@dataclass(frozen=True)
-class SweepRow:
-    """Same-fold AUROC of one cell, target and C; nan where `skipped` names a reason."""
-
-    site: str
-    layer: int | None
-    position: str
-    target: str
-    C: float
-    """Inverse penalty; nan for a probe that has none."""
-    auroc: float
-    ci_low: float
-    ci_high: float
-    null_low: float
-    """The central 95% of this row's AUROC under permuted labels; nan without permutations."""
-    null_high: float
-    n: int
-    """Labeled items."""
-    n_groups: int
-    converged: bool
-    """Whether the fit of every fold did."""
-    skipped: str | None
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """The rows of a sweep: cells in the reader's order, within them targets, within them C, as given."""
-
-    rows: tuple[SweepRow, ...]
-    null: Float[np.ndarray, "row permutation"]
-    """AUROC under permuted labels, which are the same for all cells of a target; nan in skipped rows."""
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row a cell, target and C."""
-        return pd.DataFrame([asdict(row) for row in self.rows])
-
-
 def sweep(
     reader: Reader | Mapping[Cell, ArrayLike],
     y: ArrayLike | Mapping[str, ArrayLike],
     *,
     groups: ArrayLike,
     probe: str | BaseEstimator = "logistic",
-    C: float | Sequence[float] | None = None,
+    outcome: Outcome = "binary",
+    penalties: float | Sequence[float] | None = None,
     folds: ArrayLike | None = None,
     n_folds: int = 5,
     n_permutations: int = 0,
     seed: int = 0,
     device: str | torch.device = "cpu",
+    store: SweepStore | None = None,
     progress: Progress | None = None,
 ) -> SweepResult:
-    """Out-of-fold AUROC of one probe in every cell, for every target and C.
+    """Out-of-fold scores of one probe in every cell, for every target and penalty.
 
     Args:
         reader: an `ActivationsCache`, anything with its `cells` and `read`, or arrays `[item, feature]` by cell.
-        y: labels `[item]` in the reader's order, 0, 1 or nan for unlabeled; or such labels by the target's name.
+        y: labels `[item]` in the reader's order, nan for unlabeled; or such labels by the target's name.
         groups: group of every item `[item]`; groups never straddle folds.
         probe: "diff_means", "lda", "ridge", "logistic", or an estimator of your own parameters.
-        C: inverse penalties for "logistic" (`fit_logistic_columns` says what range); default that of `LogisticProbe`.
-        folds: fold of every item `[item]`, for all targets; default `grouped_folds` of each target's labeled items.
-            Targets with the same items and folds are solved together.
+        outcome: what all labels are: "binary" (0 and 1), or "continuous" (rates or counts), which takes "ridge".
+        penalties: one or several in the probe's own parameter: C of "logistic" (`fit_logistic_columns` says what
+            range), alpha of "ridge", shrinkage of "lda" (nan: Ledoit-Wolf); default that of its estimator.
+        folds: fold of every item `[item]`, for all targets; default `grouped_folds` (of values) of each target's
+            labeled items. Targets with the same items and folds are solved together.
         n_folds: of the default folds.
         n_permutations: whole-group permutations of every target's labels, for `null`.
         seed: of folds and permutations.
         device: where "logistic" computes. On the CPU a cell takes one core, and as many are held in memory as there
             are cores; on a GPU, and for an estimator of your own, there is one cell at a time.
+        store: finished cells are put there and taken from there, so that a sweep that was stopped goes on.
         progress: called with (cells done, cells in all).
 
     Labels that cannot be scored (one class, too few items or groups) give rows with the reason in
     `skipped`, and a fit that did not converge a row that says so. Raises ValueError for an unknown probe, target labels
-    that are not 0, 1 and nan, a wrong number of labels, a group in two folds, nan or inf (naming cell and item), a C
-    or device that the probe does not take.
+    that are not those of the outcome, a wrong number of labels, a group in two folds, nan or inf (naming cell and
+    item), an outcome, penalties or a device that the probe does not take.
     """
-    scorer = scorer_of(probe, C, device)
+    scorer = scorer_of(probe, penalties, device, outcome)
     group_of = np.asarray(groups)
     fold_of = None if folds is None else np.asarray(folds)
     if fold_of is not None and fold_of.shape != group_of.shape:
@@ -128,6 +94,7 @@ def sweep(
             labels,
             group_of,
             fold_of,
+            outcome=outcome,
             n_folds=n_folds,
             n_permutations=n_permutations,
             seed=seed,
@@ -139,22 +106,32 @@ def sweep(
     skipped = [target for target in targets if target.skipped is not None]
     one_at_a_time = Lock()
 
-    def evaluate(cell: Cell) -> list[_RowWithNull]:
+    def evaluate(cell: Cell) -> SweepResult:
+        if store is not None:
+            with one_at_a_time:
+                kept = store.get(cell)
+            if kept is not None:
+                return kept
         found = {
-            target.name: _skipped(cell, target, scorer.C, n_permutations) for target in skipped
+            target.name: _skipped(cell, target, scorer.penalties, n_permutations)
+            for target in skipped
         }
         if shared:
             with one_at_a_time:  # a reader need not be safe for threads
                 X = _read(source, cell, len(group_of))
             for members in shared:
-                found |= _score(cell, X, members, scorer)
-        return [row for target in targets for row in found[target.name]]
+                found |= _score(cell, X, members, scorer, outcome)
+        rows = [row for target in targets for row in found[target.name]]
+        null = np.array([permuted for _, permuted in rows]).reshape(len(rows), n_permutations)
+        result = SweepResult(outcome, tuple(row for row, _ in rows), null)
+        if store is not None:
+            with one_at_a_time:
+                store.put(cell, result)
+        return result
 
     workers = None if scorer.in_threads else 1
-    cells = map_in_threads(evaluate, list(source.cells()), progress, workers=workers)
-    rows = [row for cell in cells for row in cell]
-    null = np.array([permuted for _, permuted in rows]).reshape(len(rows), n_permutations)
-    return SweepResult(tuple(row for row, _ in rows), null)
+    parts = map_in_threads(evaluate, list(source.cells()), progress, workers=workers)
+    return SweepResult.joined(outcome, parts, n_permutations)
 
 
 _RowWithNull = tuple[SweepRow, NDArray[np.float64]]
@@ -174,47 +151,79 @@ class _Arrays:
 
 
 def _score(
-    cell: Cell, X: NDArray[Any], targets: Sequence[Target], scorer: Scorer
+    cell: Cell, X: NDArray[Any], targets: Sequence[Target], scorer: Scorer, outcome: Outcome
 ) -> dict[str, list[_RowWithNull]]:
     """The rows of targets with the same items and folds."""
-    items, folds, groups = targets[0].rows, targets[0].folds, targets[0].groups
+    items, folds = targets[0].rows, targets[0].folds
     columns = np.hstack([target.columns for target in targets])
     scores = scorer.score(X if len(items) == len(X) else X[items], columns, folds)
-    aurocs = _aurocs(columns, scores, folds)
+    statistics = (_aurocs if outcome == "binary" else _spearmans)(columns, scores, folds)
     found = {}
     start = 0
     for target in targets:
         own = slice(start + 1, start + target.columns.shape[1])
-        rows = []
-        for c, C in enumerate(scorer.C):
-            interval = auroc_interval(
-                target.labels, scores.values[c, start], folds, groups, estimand="procedure"
+        found[target.name] = [
+            (
+                _row(
+                    cell,
+                    target,
+                    penalty,
+                    _scores(target, scores.values[p, start], outcome),
+                    statistics[p, own],
+                    converged=bool(scores.converged[p, start]),
+                ),
+                statistics[p, own],
             )
-            null = aurocs[c, own]
-            low, high = np.nanquantile(null, NULL_BAND) if np.isfinite(null).any() else (NAN, NAN)
-            row = SweepRow(
-                *cell,
-                target=target.name,
-                C=C,
-                auroc=interval.estimate,
-                ci_low=interval.low,
-                ci_high=interval.high,
-                null_low=float(low),
-                null_high=float(high),
-                n=len(items),
-                n_groups=interval.n_groups,
-                converged=bool(scores.converged[c, start]),
-                skipped=None,
-            )
-            rows.append((row, null))
-        found[target.name] = rows
+            for p, penalty in enumerate(scorer.penalties)
+        ]
         start = own.stop
     return found
 
 
+def _scores(target: Target, values: NDArray[np.float64], outcome: Outcome) -> dict[str, Any]:
+    """The entries of a row that hold scores and their intervals."""
+    given = (target.labels, values, target.folds, target.groups)
+    if outcome == "binary":
+        auroc = auroc_interval(*given, estimand="procedure")
+        return {"auroc": auroc.estimate, "ci_low": auroc.low, "ci_high": auroc.high}
+    named: dict[str, Any] = {}
+    for name, interval_of in (("r2", r2_interval), ("spearman", spearman_interval)):
+        interval = interval_of(*given, estimand="procedure")
+        ends = {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        named |= {name: interval.estimate, **ends}
+    return named
+
+
+def _row(
+    cell: Cell,
+    target: Target,
+    penalty: float,
+    scores: Mapping[str, Any],
+    null: NDArray[np.float64],
+    *,
+    converged: bool,
+) -> SweepRow:
+    low, high = np.nanquantile(null, NULL_BAND) if np.isfinite(null).any() else (NAN, NAN)
+    site, layer, position = cell
+    row = SweepRow(
+        site=site,
+        layer=layer,
+        position=position,
+        target=target.name,
+        penalty=penalty,
+        null_low=float(low),
+        null_high=float(high),
+        n=len(target.rows),
+        n_groups=target.n_groups,
+        converged=converged,
+        skipped=target.skipped,
+    )
+    return replace(row, **scores)
+
+
 def _aurocs(
-    columns: NDArray[np.int64], scores: ColumnScores, folds: NDArray[np.int64]
-) -> Float[np.ndarray, "C column"]:
+    columns: NDArray[np.generic], scores: ColumnScores, folds: NDArray[np.int64]
+) -> Float[np.ndarray, "penalty column"]:
     """Same-fold AUROC of every column; nan where a permutation left a fold's training rows with one class."""
     values = np.moveaxis(scores.values, -1, 0)
     unknown = np.isnan(values).any(axis=0)
@@ -222,26 +231,17 @@ def _aurocs(
     return np.where(unknown, NAN, aurocs)
 
 
-def _skipped(
-    cell: Cell, target: Target, grid: Sequence[float], n_permutations: int
-) -> list[_RowWithNull]:
-    def row(C: float) -> SweepRow:
-        return SweepRow(
-            *cell,
-            target=target.name,
-            C=C,
-            auroc=NAN,
-            ci_low=NAN,
-            ci_high=NAN,
-            null_low=NAN,
-            null_high=NAN,
-            n=len(target.rows),
-            n_groups=target.n_groups,
-            converged=False,
-            skipped=target.skipped,
-        )
+def _spearmans(
+    columns: NDArray[np.float64], scores: ColumnScores, folds: NDArray[np.int64]
+) -> Float[np.ndarray, "penalty column"]:
+    return np.stack([rank_correlations(columns, one.T, folds) for one in scores.values])
 
-    return [(row(C), np.full(n_permutations, NAN)) for C in grid]
+
+def _skipped(
+    cell: Cell, target: Target, penalties: Sequence[float], n_permutations: int
+) -> list[_RowWithNull]:
+    null = np.full(n_permutations, NAN)
+    return [(_row(cell, target, penalty, {}, null, converged=False), null) for penalty in penalties]
 
 
 def _read(reader: Reader, cell: Cell, n_items: int) -> NDArray[Any]:

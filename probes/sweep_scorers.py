@@ -1,8 +1,8 @@
-"""Out-of-fold scores of many label columns of one cell, by each kind of probe."""
+"""Out-of-fold scores of many label columns of one cell, by each kind of probe or an estimator of one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,67 +10,84 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from probes.batched_logistic import fit_logistic_columns
-from probes.estimators import DiffMeansProbe, LDAProbe, LogisticProbe, RidgeProbe
-from probes.ridge import RidgeSource
+from probes.column_scores import (
+    PROBE_KINDS,
+    ProbeKind,
+    SourceScores,
+    checked_penalties,
+    ridge_scores,
+    source_scores,
+)
+from probes.estimators import LogisticProbe, RidgeProbe
+from probes.sweep_result import Outcome
 
-PROBES = ("diff_means", "lda", "ridge", "logistic")
+DEFAULTS: dict[ProbeKind, float] = {
+    "logistic": LogisticProbe().C,
+    "ridge": RidgeProbe().alpha,
+    "lda": np.nan,
+    "diff_means": np.nan,
+}
 
 
 @dataclass(frozen=True)
 class ColumnScores:
-    """Decision values of every item by the model that did not see its fold; nan where it saw one class only."""
+    """Scores of every item by the model that did not see its fold; nan where it saw one class only."""
 
-    values: Float[np.ndarray, "C column item"]
-    converged: Bool[np.ndarray, "C column"]
+    values: Float[np.ndarray, "penalty column item"]
+    """Decision values, or predictions in units of the target."""
+    converged: Bool[np.ndarray, "penalty column"]
     """In every fold."""
 
 
-Score = Callable[
-    [NDArray[Any], Int[np.ndarray, "item column"], Int[np.ndarray, "item"]], ColumnScores
-]
-"""From features `[item, feature]`, 0/1 labels and folds."""
+Score = Callable[[NDArray[Any], NDArray[np.generic], Int[np.ndarray, "item"]], ColumnScores]
+"""From features `[item, feature]`, labels `[item, column]` and folds."""
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """A probe over a grid of C; one that has no C stands for nan."""
+    """A probe over a grid of penalties; one that has none stands for nan."""
 
-    C: tuple[float, ...]
+    penalties: tuple[float, ...]
     score: Score
     in_threads: bool
     """Whether several cells may be scored at once: not on a GPU, nor by an estimator from elsewhere."""
 
 
 def scorer_of(
-    probe: str | BaseEstimator, C: float | Sequence[float] | None, device: str | torch.device
+    probe: str | BaseEstimator,
+    penalties: ArrayLike | None,
+    device: str | torch.device,
+    outcome: Outcome,
 ) -> Scorer:
     """The scorer of a probe.
 
-    Raises ValueError for an unknown probe, a C or device that it does not take, and a device that is not there.
+    Raises ValueError for an unknown probe or outcome, an outcome, penalties or device that it does not take, and a
+    device that is not there.
     """
-    if isinstance(probe, str) and probe not in PROBES:
-        raise ValueError(f"probe {probe!r} is unknown; choose one of {', '.join(PROBES)}")
-    if probe == "logistic":
-        grid = np.atleast_1d(np.asarray(LogisticProbe().C if C is None else C, dtype=np.float64))
-        if grid.ndim != 1 or grid.size == 0 or not (np.isfinite(grid) & (grid > 0)).all():
-            raise ValueError(f"C must be positive and at least one, got {C!r}")
-        chosen = checked_device(device)
-        score = partial(_logistic, C=grid.tolist(), device=chosen)
-        return Scorer(tuple(grid.tolist()), score, chosen.type == "cpu")
-    if C is not None:
-        raise ValueError(f"C: {C!r} is for probe='logistic'; give an estimator its own")
-    if torch.device(device).type != "cpu":
+    if outcome not in ("binary", "continuous"):
+        raise ValueError(f"outcome must be 'binary' or 'continuous', got {outcome!r}")
+    if outcome == "continuous" and probe != "ridge":
+        raise ValueError(f"probe: {probe!r} fits classes; a continuous outcome takes 'ridge'")
+    if not isinstance(probe, str):
+        if penalties is not None:
+            raise ValueError(f"penalties: {penalties!r} given; an estimator brings its own")
+        if torch.device(device).type != "cpu":
+            raise ValueError(f"device: {str(device)!r} is for probe='logistic'; leave it out")
+        return Scorer((np.nan,), partial(_one_by_one, estimator=probe), False)
+    if probe not in PROBE_KINDS:
+        raise ValueError(f"probe {probe!r} is unknown; choose one of {', '.join(PROBE_KINDS)}")
+    given = DEFAULTS[probe] if penalties is None else penalties
+    grid = (np.nan,) if penalties is None and np.isnan(given) else checked_penalties(probe, given)
+    if probe != "logistic" and torch.device(device).type != "cpu":
         raise ValueError(f"device: {str(device)!r} is for probe='logistic'; leave it out")
-    if probe == "ridge":
-        return Scorer((np.nan,), _ridge, True)
-    if isinstance(probe, str):
-        estimator = {"diff_means": DiffMeansProbe(), "lda": LDAProbe()}[probe]
-        return Scorer((np.nan,), partial(_one_by_one, estimator=estimator), True)
-    return Scorer((np.nan,), partial(_one_by_one, estimator=probe), False)
+    chosen = checked_device(device)
+    if outcome == "continuous":
+        return Scorer(grid, _out_of_fold_by(partial(ridge_scores, alphas=grid)), True)
+    sources = partial(source_scores, probe, penalties=grid, device=chosen)
+    return Scorer(grid, _out_of_fold_by(sources), chosen.type == "cpu")
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -85,32 +102,24 @@ def checked_device(device: str | torch.device) -> torch.device:
     return chosen
 
 
-def _logistic(
-    X: NDArray[Any],
-    columns: NDArray[np.int64],
-    folds: NDArray[np.int64],
-    *,
-    C: Sequence[float],
-    device: torch.device,
-) -> ColumnScores:
-    masks = np.array([folds != fold for fold in np.unique(folds)])
-    fits = fit_logistic_columns(X, columns, masks, C, device=device)
-    return ColumnScores(fits.out_of_fold(), np.asarray(fits.converged.all(axis=1)))
+def _out_of_fold_by(
+    sources: Callable[[NDArray[Any], NDArray[Any]], SourceScores],
+) -> Score:
+    def score(
+        X: NDArray[Any], columns: NDArray[np.generic], folds: NDArray[np.int64]
+    ) -> ColumnScores:
+        names = np.unique(folds)
+        parts = list(sources(X, columns)(folds != names[:, None]))
+        values = np.empty((*parts[0].converged.shape, len(folds)))
+        for fold, part in zip(names, parts, strict=True):
+            values[..., folds == fold] = np.moveaxis(part.values, 1, 2)
+        return ColumnScores(values, np.all([part.converged for part in parts], axis=0))
 
-
-def _ridge(X: NDArray[Any], columns: NDArray[np.int64], folds: NDArray[np.int64]) -> ColumnScores:
-    source = RidgeSource(X)
-    values = np.empty((1, columns.shape[1], len(folds)))
-    for fold in np.unique(folds):
-        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        (scores,) = source.scores(train, test, 2.0 * columns[train] - 1, (RidgeProbe().alpha,))
-        varies = (columns[train] != columns[train[0]]).any(axis=0)
-        values[0, :, test] = np.where(varies, scores, np.nan)
-    return ColumnScores(values, np.ones((1, columns.shape[1]), dtype=bool))
+    return score
 
 
 def _one_by_one(
-    X: NDArray[Any], columns: NDArray[np.int64], folds: NDArray[np.int64], *, estimator: Any
+    X: NDArray[Any], columns: NDArray[np.generic], folds: NDArray[np.int64], *, estimator: Any
 ) -> ColumnScores:
     values = np.full((1, columns.shape[1], len(folds)), np.nan)
     converged = np.ones((1, columns.shape[1]), dtype=bool)

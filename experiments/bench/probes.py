@@ -41,8 +41,13 @@ from experiments.items import first_groups
 from experiments.progress import Reporter, Silent
 from experiments.tasks import TASKS
 from hooks import CaptureSpec, Model
-from probes import grouped_folds, same_fold_auroc, sweep, whole_group_permutations
-from probes.sweep import SweepResult
+from probes import (
+    SweepResult,
+    grouped_folds,
+    same_fold_auroc,
+    sweep,
+    whole_group_permutations,
+)
 
 N_ITEMS = 800
 N_FOLDS = 5
@@ -166,7 +171,7 @@ class Labels:
             self.targets,
             groups=self.groups,
             folds=self.folds,
-            C=C_GRID,
+            penalties=C_GRID,
             n_permutations=self.n_permutations,
             device=device,
         )

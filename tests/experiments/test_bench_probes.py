@@ -67,7 +67,7 @@ def test_units_of_a_sample_are_even_over_c_and_point_into_the_sweep() -> None:
             labels.targets,
             groups=labels.groups,
             folds=labels.folds,
-            C=C_GRID,
+            penalties=C_GRID,
             n_permutations=3,
         ),
         3,
@@ -78,7 +78,7 @@ def test_units_of_a_sample_are_even_over_c_and_point_into_the_sweep() -> None:
             labels.columns[unit.target, unit.column],
             groups=labels.groups,
             folds=labels.folds,
-            C=unit.C,
+            penalties=unit.C,
         )
         assert auroc == pytest.approx(alone.rows[0].auroc, abs=1e-3)
 

@@ -13,13 +13,14 @@ from sklearn.preprocessing import StandardScaler
 
 from probes import (
     DiffMeansProbe,
+    LDAProbe,
     LogisticProbe,
     RidgeProbe,
     auroc_interval,
+    column_scores,
     grouped_folds,
     same_fold_auroc,
     sweep,
-    sweep_scorers,
 )
 from probes._parallel import map_in_threads
 from probes.batched_logistic import fit_logistic_columns
@@ -81,9 +82,9 @@ def test_every_row_is_the_fit_of_its_own_target_and_c(planted):
     arrays, y, groups = planted
     other = np.where(np.arange(120) < 30, np.nan, arrays[1, :, 0] > 0)
     labels = {"planted": y, "same items": 1 - y, "other": other}
-    table = sweep(ArrayReader(arrays), labels, groups=groups, C=C_GRID).to_frame()
+    table = sweep(ArrayReader(arrays), labels, groups=groups, penalties=C_GRID).to_frame()
     assert list(table.target[:6]) == ["planted"] * 2 + ["same items"] * 2 + ["other"] * 2
-    assert list(table.C[:2]) == list(C_GRID)
+    assert list(table.penalty[:2]) == list(C_GRID)
     assert len(table) == 4 * 3 * 2
     assert table.converged.all()
     for row in table.itertuples():
@@ -93,7 +94,7 @@ def test_every_row_is_the_fit_of_its_own_target_and_c(planted):
             CELLS.index((row.site, None if row.site == "embed" else row.layer, row.position))
         ]
         folds = grouped_folds(own, groups[rows])
-        scores = out_of_fold(X[rows], own, folds, row.C)
+        scores = out_of_fold(X[rows], own, folds, row.penalty)
         expected = auroc_interval(own, scores, folds, groups[rows], estimand="procedure")
         found = row.auroc, row.ci_low, row.ci_high
         np.testing.assert_allclose(
@@ -104,22 +105,38 @@ def test_every_row_is_the_fit_of_its_own_target_and_c(planted):
 
 
 @pytest.mark.parametrize(
-    ("probe", "estimator"), [("ridge", RidgeProbe()), ("diff_means", DiffMeansProbe())]
+    ("probe", "estimator", "digits"),
+    [("ridge", RidgeProbe(), 1e-3), ("diff_means", DiffMeansProbe(), 0), ("lda", LDAProbe(), 0)],
 )
-def test_closed_forms_are_their_estimators(planted, probe, estimator):
+def test_closed_forms_are_their_estimators(planted, probe, estimator, digits):
     arrays, y, groups = planted
     permuted = {"groups": groups, "n_permutations": 4}
     found, expected = (
         sweep(ArrayReader(arrays), y, probe=p, **permuted) for p in (probe, estimator)
     )
-    np.testing.assert_allclose(found.null, expected.null, atol=1e-3)
-    np.testing.assert_allclose(found.to_frame().auroc, expected.to_frame().auroc, atol=1e-3)
-    assert found.to_frame().C.isna().all()
+    np.testing.assert_allclose(found.null, expected.null, atol=digits)
+    np.testing.assert_allclose(found.to_frame().auroc, expected.to_frame().auroc, atol=digits)
+    assert set(found.to_frame().penalty.dropna()) <= {1.0}
+
+
+@pytest.mark.parametrize(("probe", "name"), [("ridge", "alpha"), ("lda", "shrinkage")])
+def test_a_grid_of_penalties_is_a_row_each(planted, probe, name):
+    arrays, y, groups = planted
+    estimator = {"ridge": RidgeProbe, "lda": LDAProbe}[probe]
+    grid = (0.5, 0.02)
+    table = sweep(ArrayReader(arrays), y, groups=groups, probe=probe, penalties=grid).to_frame()
+    assert list(table.penalty[:2]) == list(grid)
+    for penalty in grid:
+        alone = estimator(**{name: penalty})
+        expected = sweep(ArrayReader(arrays), y, groups=groups, probe=alone).to_frame()
+        np.testing.assert_allclose(table[table.penalty == penalty].auroc, expected.auroc, atol=1e-3)
 
 
 def test_null_is_that_of_whole_group_permutations(planted):
     arrays, y, groups = planted
-    result = sweep(ArrayReader(arrays), y, groups=groups, C=C_GRID, n_permutations=30, seed=3)
+    result = sweep(
+        ArrayReader(arrays), y, groups=groups, penalties=C_GRID, n_permutations=30, seed=3
+    )
     assert result.null.shape == (8, 30)
     permuted = whole_group_permutations(y, groups, 30, seed=3)
     folds = grouped_folds(y, groups, seed=3)
@@ -137,7 +154,9 @@ def test_given_folds_serve_all_targets(planted):
     arrays, y, groups = planted
     folds = groups % 4
     labels = {"a": y, "b": np.where(np.arange(120) < 20, np.nan, y)}
-    table = sweep(ArrayReader(arrays), labels, groups=groups, C=0.01, folds=folds).to_frame()
+    table = sweep(
+        ArrayReader(arrays), labels, groups=groups, penalties=0.01, folds=folds
+    ).to_frame()
     for target, rows in (("a", slice(0, 120)), ("b", slice(20, 120))):
         expected = same_fold_auroc(
             y[rows], out_of_fold(arrays[2][rows], y[rows], folds[rows], 0.01), folds[rows]
@@ -201,9 +220,9 @@ def test_non_convergence_is_a_column(planted):
 def test_non_convergence_of_the_batched_solver_is_a_column(planted, monkeypatch):
     arrays, y, groups = planted
     short = partial(fit_logistic_columns, max_iter=1)
-    monkeypatch.setattr(sweep_scorers, "fit_logistic_columns", short)
-    table = sweep(ArrayReader(arrays), y, groups=groups, C=(1e-5, 1.0)).to_frame()
-    assert not table.converged[table.C == 1.0].any()
+    monkeypatch.setattr(column_scores, "fit_logistic_columns", short)
+    table = sweep(ArrayReader(arrays), y, groups=groups, penalties=(1e-5, 1.0)).to_frame()
+    assert not table.converged[table.penalty == 1.0].any()
     assert table.auroc.notna().all()
 
 
@@ -227,14 +246,14 @@ def test_a_target_that_cannot_be_scored_leaves_the_others_alone(planted):
     }
     folds = np.minimum(groups // 12, 4)
     table = sweep(
-        ArrayReader(arrays), labels, groups=groups, folds=folds, C=C_GRID, n_permutations=3
+        ArrayReader(arrays), labels, groups=groups, folds=folds, penalties=C_GRID, n_permutations=3
     ).to_frame()
     reasons = dict(zip(table.target, table.skipped, strict=True))
     assert "only" in reasons["few"]
     assert reasons["none"] == "no labeled items"
     assert reasons["one fold"] == "one class only outside fold 0"
     assert table[table.target == "good"].skipped.isna().all()
-    alone = sweep(ArrayReader(arrays), y, groups=groups, folds=folds, C=C_GRID).to_frame()
+    alone = sweep(ArrayReader(arrays), y, groups=groups, folds=folds, penalties=C_GRID).to_frame()
     np.testing.assert_array_equal(table[table.target == "good"].auroc, alone.auroc)
     assert table[table.target != "good"].auroc.isna().all()
 
@@ -281,12 +300,15 @@ def test_bad_input_names_the_fault(planted):
     ("changed", "message"),
     [
         ({"y": {}}, "y names no target"),
-        ({"y": {"a": ["yes"] * 120}}, "y: target 'a' holds labels that are no numbers"),
+        (
+            {"y": {"a": ["yes"] * 120}},
+            "y: target 'a' holds labels that are no numbers, first 'yes' at item 0",
+        ),
         ({"y": {"a": np.arange(120)}}, "target 'a': y must hold only 0 and 1"),
         ({"y": {"a": np.zeros(9)}}, "y: target 'a' has labels of shape"),
-        ({"C": 0.0}, "C must be positive"),
-        ({"C": []}, "C must be positive"),
-        ({"C": 1.0, "probe": "ridge"}, "C: 1.0 is for probe='logistic'"),
+        ({"penalties": 0.0}, r"penalties \(C of logistic\) must be positive"),
+        ({"penalties": []}, r"penalties \(C of logistic\) must be positive"),
+        ({"penalties": 1.0, "probe": "diff_means"}, "diff_means has none"),
         ({"device": "cuda:99"}, "device: 'cuda:99' is not there"),
         ({"device": "nonsense"}, "device: 'nonsense' is not there"),
         ({"device": "meta", "probe": "lda"}, "device: 'meta' is for probe='logistic'"),
