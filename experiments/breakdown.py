@@ -21,6 +21,7 @@ from experiments.inequalities import (
     Comparisons,
     Evidence,
     Rules,
+    Scored,
     Scores,
     TrainingScores,
     bias_evidence,
@@ -100,8 +101,9 @@ def diagnose(
         readout_margin: verbal log-odds of the option that predicts outcome 1.
         parsed_answer: the outcome predicted in words, 1 or 0, NaN where the answer could not be parsed.
         folds: which model scored an item, one row a regrouping as the scores; None means one model scored all.
-        training_scores: what text and probe are stacked on. Without them a stack is fitted on the out-of-fold scores
-            themselves, which makes the gain of a useless probe over a useless text 0.03 too high.
+        training_scores: what text and probe are stacked on, and what training sets add to intervals. Without them a
+            stack is fitted on the out-of-fold scores themselves, which makes the gain of a useless probe over a useless
+            text 0.03 too high, and intervals are as wide as without any signal.
         rules: the margins.
         seed: of the folds on which text and probe are stacked where `folds` is None.
 
@@ -115,37 +117,30 @@ def diagnose(
         delta=rules.delta,
         seed=seed,
     )
-    task, text, report, transferred, words = (
-        path.checked(name, scores)
+    task, text, report, transferred = (
+        Scored(path.checked(f"{name}_scores", scores), getattr(training_scores, name, None))
         for name, scores in (
-            ("task_scores", task_scores),
-            ("text_scores", text_scores),
-            ("report_scores", report_scores),
-            ("transferred_scores", transferred_scores),
-            ("readout_margin", readout_margin),
+            ("task", task_scores),
+            ("text", text_scores),
+            ("report", report_scores),
+            ("transferred", transferred_scores),
         )
     )
+    margin = path.checked("readout_margin", readout_margin)
+    words = Scored(margin, margin, is_trained=False)
     parsed = np.asarray(parsed_answer, dtype=float)
     if parsed.shape != path.outcome.shape:
         raise ValueError(
             f"parsed_answer: shape {parsed.shape}, but outcome has {path.outcome.shape}; align them"
         )
 
-    fitted_on = {} if training_scores is None else training_scores.beside_text()
-    decodable = path.beats_text("task probe beats the text", task, text, fitted_on.get("task"))
-    trained = path.beats_text(
-        "answer-slot probe beats the text", report, text, fitted_on.get("report")
-    )
-    moved = path.beats_text(
-        "task probe moved to the answer slot beats the text",
-        transferred,
-        text,
-        fitted_on.get("transferred"),
-    )
+    decodable = path.beats_text("task probe beats the text", task, text)
+    trained = path.beats_text("answer-slot probe beats the text", report, text)
+    moved = path.beats_text("task probe moved to the answer slot beats the text", transferred, text)
     best_name, best = _better(path, report, transferred, trained, moved)
     carried = path.as_good(f"{best_name} is as good as the task probe", best, task)
-    said = path.as_good(f"words are as good as the {best_name}", words, best, a_is_trained=False)
-    kept = path.as_good("words are as good as the task probe", words, task, a_is_trained=False)
+    said = path.as_good(f"words are as good as the {best_name}", words, best)
+    kept = path.as_good("words are as good as the task probe", words, task)
     readable = parse_evidence(parsed, path.groups, rules)
     unbiased = bias_evidence(path.outcome, parsed, path.groups, rules)
     found = _Found(decodable, trained, moved, carried, said, readable, unbiased, kept)
@@ -203,11 +198,11 @@ def _settled(row: Evidence, stage_of: dict[str, str]) -> tuple[str, Evidence | N
 
 def _better(
     path: Comparisons,
-    report: np.ndarray,
-    transferred: np.ndarray,
+    report: Scored,
+    transferred: Scored,
     trained: Evidence,
     moved: Evidence,
-) -> tuple[str, np.ndarray]:
+) -> tuple[str, Scored]:
     """The probe at the answer slot that carries more; one that beats the text goes before one that does not."""
     if (trained.verdict == "beats") != (moved.verdict == "beats"):
         wins = trained.verdict == "beats"

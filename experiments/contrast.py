@@ -200,7 +200,7 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
                 probe,
                 predictions.folds,
                 predictions.groups,
-                training_scores=predictions.training.beside_text()["task"],
+                training_scores=(predictions.training.text, predictions.training.task),
             )
         ),
     }

@@ -93,10 +93,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class TrainingScores:
-    """What the stacks of text and probe are fitted on, `[regrouping, fold, item]` each.
+    """Of every probe and the text, `[regrouping, fold, item]`: for every outer fold, scores of the other folds' items
+    by models that saw neither the item's fold nor the outer one (`probes.NestedResult.training_scores`).
 
-    For every outer fold, scores of the other folds' items by models that saw neither the item's fold nor the outer one
-    (`probes.NestedResult.training_scores`).
+    Stacks are fitted on them, and what training sets add to an interval is read off them.
     """
 
     task: np.ndarray
@@ -104,10 +104,21 @@ class TrainingScores:
     report: np.ndarray
     transferred: np.ndarray
 
-    def beside_text(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Each probe's training scores, after those of the text."""
-        probes = {"task": self.task, "report": self.report, "transferred": self.transferred}
-        return {name: (self.text, scores) for name, scores in probes.items()}
+
+@dataclass(frozen=True)
+class Scored:
+    """A predictor: its scores `[regrouping, item]` and, where known, its training scores; those of words, which were
+    not trained, are the scores themselves."""
+
+    scores: np.ndarray
+    training: np.ndarray | None
+    is_trained: bool = True
+
+    def training_beside(self, other: Scored) -> tuple[np.ndarray, np.ndarray] | None:
+        """Training scores of both, or None where one lacks them."""
+        if self.training is None or other.training is None:
+            return None
+        return self.training, other.training
 
 
 @dataclass(frozen=True)
@@ -151,48 +162,37 @@ class Comparisons:
             return np.atleast_2d(grouped_folds(self.outcome, self.groups, seed=self.seed))
         return np.atleast_2d(self.folds)
 
-    def difference(self, a: np.ndarray, b: np.ndarray, *, a_is_trained: bool = True) -> Interval:
+    def difference(self, a: Scored, b: Scored) -> Interval:
         """AUROC of `a` minus that of `b`, on the same pairs."""
         estimand: Estimand = "fixed" if self.folds is None else "procedure"
         return auroc_difference(
             self.outcome,
-            a,
-            b,
+            a.scores,
+            b.scores,
             self.scored_by,
             self.groups,
             estimand=estimand,
-            trained=(a_is_trained, True),
+            trained=(a.is_trained, b.is_trained),
+            training_scores=a.training_beside(b),
         )
 
-    def beats_text(
-        self,
-        name: str,
-        probe: np.ndarray,
-        text: np.ndarray,
-        training_scores: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> Evidence:
-        """Whether the probe adds to the text: the stacked difference, never the raw one.
-
-        `training_scores` are those of text and probe, as `probes.stacked_gain` takes them.
-        """
+    def beats_text(self, name: str, probe: Scored, text: Scored) -> Evidence:
+        """Whether the probe adds to the text: the stacked difference, never the raw one."""
         gain = stacked_gain(
             self.outcome,
-            text,
-            probe,
+            text.scores,
+            probe.scores,
             self.stacked_on,
             self.groups,
-            training_scores=training_scores,
+            training_scores=text.training_beside(probe),
         )
         question = "AUROC of text and probe stacked, minus the text alone"
         return three_valued(name, question, gain, self.delta, beats_question=True)
 
-    def as_good(
-        self, name: str, a: np.ndarray, b: np.ndarray, *, a_is_trained: bool = True
-    ) -> Evidence:
+    def as_good(self, name: str, a: Scored, b: Scored) -> Evidence:
         """Whether `a` is as good as the trained `b`."""
-        gap = self.difference(a, b, a_is_trained=a_is_trained)
         question = "difference in AUROC on the same pairs"
-        return three_valued(name, question, gap, self.delta, beats_question=False)
+        return three_valued(name, question, self.difference(a, b), self.delta, beats_question=False)
 
 
 def three_valued(

@@ -10,6 +10,8 @@ from probes.candidates import Candidate
 from probes.ceiling import GREEDY_CEILING, beta_auroc, label_ceiling
 from probes.column_scores import PROBE_KINDS, ProbeKind, probe_of
 from probes.controls import Selectivity, control_labels, selectivity, selectivity_reason, text_bins
+from probes.degeneracy import Degeneracy, degeneracy
+from probes.directions import CosineMatrix, cosine_matrix, ridge_directions
 from probes.estimators import DiffMeansProbe, LDAProbe, LinearProbe, LogisticProbe, RidgeProbe
 from probes.learning import SampleEfficiency, sample_efficiency, training_sizes
 from probes.metrics import (
@@ -64,6 +66,7 @@ from probes.stacking import cross_fitted_stack, stacked_gain, stacked_training_s
 from probes.storage import about_probe, load_probe
 from probes.sweep import sweep
 from probes.sweep_result import SweepResult, SweepRow, SweepStore
+from probes.transfer import Domain, TransferEntry, TransferMatrix, domain_reason, transfer_matrix
 from probes.uncertainty import (
     FEW_GROUPS,
     HIGH_AUROC,
@@ -81,8 +84,11 @@ __all__ = [
     "PROBE_KINDS",
     "TRAINING_ONLY",
     "Candidate",
+    "CosineMatrix",
+    "Degeneracy",
     "Design",
     "DiffMeansProbe",
+    "Domain",
     "Estimand",
     "Interval",
     "LDAProbe",
@@ -101,6 +107,8 @@ __all__ = [
     "SweepResult",
     "SweepRow",
     "SweepStore",
+    "TransferEntry",
+    "TransferMatrix",
     "about_probe",
     "auroc_difference",
     "auroc_interval",
@@ -111,12 +119,15 @@ __all__ = [
     "check_groups",
     "cohen_kappa",
     "control_labels",
+    "cosine_matrix",
     "criterion",
     "criterion_interval",
     "cross_fitted_stack",
     "d_prime",
+    "degeneracy",
     "difference_error",
     "difference_power",
+    "domain_reason",
     "equal_mass_bins",
     "expected_calibration_error",
     "grouped_folds",
@@ -140,6 +151,7 @@ __all__ = [
     "rate_difference",
     "rate_interval",
     "regrouped_folds",
+    "ridge_directions",
     "same_fold_auroc",
     "same_fold_average_precision",
     "same_fold_r2",
@@ -161,6 +173,7 @@ __all__ = [
     "text_bins",
     "train_on_one_folds",
     "training_sizes",
+    "transfer_matrix",
     "whole_group_permutations",
     "within_fold_zscores",
     "within_group_permutations",

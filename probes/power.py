@@ -14,7 +14,8 @@ from scipy.integrate import quad
 from scipy.stats import nct, norm
 from scipy.stats import t as student_t
 
-from probes.uncertainty import LEVEL, TRAINING
+from probes.training_variance import TRAINING
+from probes.uncertainty import LEVEL
 
 MOST_GROUPS = 10_000_000
 

@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 from scipy.stats import t as student_t
 
 from probes.splits import continuous_target, group_codes
-from probes.uncertainty import FEW_GROUPS, LEVEL, TRAINING, Estimand, Interval
+from probes.training_variance import TRAINING
+from probes.uncertainty import FEW_GROUPS, LEVEL, Estimand, Interval
 
 Score = Callable[[ArrayLike, ArrayLike, ArrayLike], float]
 

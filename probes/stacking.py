@@ -41,16 +41,30 @@ def cross_fitted_stack(
             f"columns must be [regrouping, item, predictor] and folds [regrouping, item], got "
             f"{values.shape} and {fold_rows.shape}"
         )
-    stacked = np.empty(fold_rows.shape)
-    for r, fold_of in enumerate(fold_rows):
+    stacked, _ = _stack(values, labels, fold_rows, training_columns)
+    return stacked
+
+
+def _stack(
+    values: Float[np.ndarray, "regrouping item predictor"],
+    labels: Int[np.ndarray, "item"],
+    folds: Int[np.ndarray, "regrouping item"],
+    training_columns: ArrayLike | None,
+) -> tuple[Float[np.ndarray, "regrouping item"], Float[np.ndarray, "regrouping fold item"]]:
+    """Out-of-fold scores, and those of the rows that every fold's stack was fitted on (0 for its own)."""
+    stacked = np.empty(folds.shape)
+    fitted = np.zeros((len(folds), len(np.unique(folds)), folds.shape[1]))
+    for r, fold_of in enumerate(folds):
         standard = within_fold_zscores(values[r], fold_of)
-        for fold in np.unique(fold_of):
+        for f, fold in enumerate(np.unique(fold_of)):
             test = fold_of == fold
             training = standard
             if training_columns is not None:
                 training = within_fold_zscores(np.asarray(training_columns)[r, fold], fold_of)
-            stacked[r, test] = standard[test] @ _weights(training[~test], labels[~test])
-    return stacked
+            weights = _weights(training[~test], labels[~test])
+            stacked[r, test] = standard[test] @ weights
+            fitted[r, f, ~test] = training[~test] @ weights
+    return stacked, fitted
 
 
 def _weights(
@@ -121,10 +135,20 @@ def stacked_gain(
     pair = [
         np.broadcast_to(np.asarray(s, dtype=np.float64), fold_rows.shape) for s in (text, probe)
     ]
-    stacked = cross_fitted_stack(
-        np.stack(pair, axis=-1),
-        y,
-        fold_rows,
-        training_columns=None if training_scores is None else np.stack(training_scores, axis=-1),
+    columns = np.stack(pair, axis=-1)
+    if training_scores is None:
+        stacked = cross_fitted_stack(columns, y, fold_rows)
+        return auroc_difference(y, stacked, pair[0], fold_rows, groups, estimand="procedure")
+    stacked, fitted = _stack(
+        columns, binary_labels(y), fold_rows, np.stack(training_scores, axis=-1)
     )
-    return auroc_difference(y, stacked, pair[0], fold_rows, groups, estimand="procedure")
+    # The two weights have seen the rows of `fitted`; that moves the jackknife's level, not its spread.
+    return auroc_difference(
+        y,
+        stacked,
+        pair[0],
+        fold_rows,
+        groups,
+        estimand="procedure",
+        training_scores=(fitted, training_scores[0]),
+    )

@@ -17,7 +17,7 @@ from probes import (
     same_fold_auroc,
 )
 from probes.simulation import clustered_data, clustered_normal, group_sizes
-from probes.uncertainty import _Pairs
+from probes.same_fold_pairs import SameFoldPairs
 
 
 def clustered_example(seed=0, n_groups=40):
@@ -32,7 +32,7 @@ def test_variance_counts_every_two_pairs_that_share_a_group_once():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(24), 2)
     y, folds = rng.integers(0, 2, 48), np.repeat(np.arange(2), 24)
-    pairs = _Pairs.within(y, folds)
+    pairs = SameFoldPairs.within(y, folds)
     scored = pairs.score(rng.normal(size=48) + y)
     listed = [
         (residual[i, j], {groups[positive[i]], groups[negative[j]]})
