@@ -35,7 +35,8 @@ class StoredProbe:
         stem = Path(stem)
         stem.parent.mkdir(parents=True, exist_ok=True)
         direction, intercept = self._weights()
-        classes: NDArray[Any] = np.asarray(self.classes_)  # type: ignore[attr-defined]
+        # A probe of a rate has no classes.
+        classes: NDArray[Any] = np.asarray(getattr(self, "classes_", ()))
         learned = {name: getattr(self, name) for name in self._learned if hasattr(self, name)}
         described = {
             "format": FORMAT,
@@ -74,7 +75,8 @@ class StoredProbe:
             classes = np.array(described["classes"], dtype=np.dtype(described["classes_dtype"]))
         except (TypeError, ValueError):
             raise _damaged(stem, ABOUT, "classes cannot be read") from None
-        probe.classes_ = classes  # type: ignore[attr-defined]
+        if len(classes):
+            probe.classes_ = classes  # type: ignore[attr-defined]
         probe.n_features_in_ = described["n_features"]  # type: ignore[attr-defined]
         for name in cls._learned:
             if name in described["learned"]:
