@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from probes import Candidate, nested_ridge, same_fold_auroc
+from probes import (
+    Candidate,
+    column_scores,
+    nested_probe,
+    nested_ridge,
+    probe_of,
+    same_fold_auroc,
+    within_fold_zscores,
+)
+from probes.batched_logistic import fit_logistic_columns
 from probes.simulation import clustered_data, clustered_normal, group_sizes
 
 ALPHAS = (0.01, 1.0, 100.0)
@@ -57,6 +69,109 @@ def test_equals_nested_loops_over_scikit_learn():
         assert list(ours) == selected
         expected = same_fold_auroc(y, scores, folds)
         assert same_fold_auroc(y, result.scores[r], folds) == pytest.approx(expected, abs=1e-3)
+
+
+GRIDS = {"diff_means": (np.nan,), "lda": (np.nan, 0.1, 0.9), "logistic": (1.0, 0.01, 1e-4)}
+"""Weakest first."""
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+def test_every_kind_equals_nested_loops_over_its_estimator(kind):
+    cells, y, groups = planted()
+    grid = GRIDS[kind]
+    result = nested_probe(
+        [Candidate(str(i), (X,)) for i, X in enumerate(cells)],
+        y,
+        groups,
+        probe=kind,
+        penalties=None if kind == "diff_means" else sorted(grid),
+        n_folds=4,
+        n_regroupings=2,
+    )
+    np.testing.assert_array_equal(result.penalties, grid)
+    assert result.n_unconverged == 0
+    for r, folds in enumerate(result.folds):
+
+        def scores(c, penalty, out, folds=folds):
+            """Of the items of the folds `out`, by a probe of all others."""
+            test = np.isin(folds, out)
+            probe = probe_of(kind, penalty).fit(cells[c][~test], y[~test])
+            return within_fold_zscores(probe.decision_function(cells[c])[test], folds[test])
+
+        for o in range(4):
+            best = (-1.0, 0, 0)
+            for p, penalty in enumerate(grid):
+                for c in range(3):
+                    inner = np.zeros(len(y))
+                    for i in set(range(4)) - {o}:
+                        both = np.isin(folds, (o, i))
+                        inner[folds == i] = scores(c, penalty, (o, i))[folds[both] == i]
+                    rows = folds != o
+                    auroc = same_fold_auroc(y[rows], inner[rows], folds[rows])
+                    best = max(best, (float(auroc), p, -c))
+                    if (c, p) == (result.selected_candidate[r, o], at(result, r, o)):
+                        chosen_training = inner
+            _, p, minus_c = best
+            assert (result.selected_candidate[r, o], at(result, r, o)) == (-minus_c, p)
+            np.testing.assert_allclose(
+                result.scores[r, folds == o], scores(-minus_c, grid[p], (o,)), atol=5e-3
+            )
+            np.testing.assert_allclose(result.training_scores[r, o], chosen_training, atol=5e-3)
+
+
+def at(result, r, o):
+    """Index of the selected penalty."""
+    same = np.isclose(result.penalties, result.selected_penalty[r, o], equal_nan=True)
+    return int(same.argmax())
+
+
+def test_fits_that_do_not_converge_are_counted(monkeypatch):
+    cells, y, groups = planted()
+    short = partial(fit_logistic_columns, max_iter=1)
+    monkeypatch.setattr(column_scores, "fit_logistic_columns", short)
+    result = nested_probe(
+        [Candidate("a", (cells[2],))], y, groups, probe="logistic", penalties=(1.0,), n_folds=3
+    )
+    assert result.n_unconverged == 5 * 6
+
+
+@pytest.mark.parametrize("kind", ["diff_means", "lda", "logistic"])
+def test_features_may_be_refitted_on_training_rows(kind):
+    cells, y, groups = planted()
+    seen = []
+
+    def refitted(train):
+        seen.append(len(train))
+        return cells[2]
+
+    given = {"probe": kind, "n_folds": 3, "n_regroupings": 1}
+    plain = nested_probe([Candidate("a", (cells[2],))], y, groups, **given)
+    again = nested_probe([Candidate("a", (refitted,))], y, groups, **given)
+    np.testing.assert_allclose(again.scores, plain.scores, atol=1e-3)
+    assert len(seen) == 6
+    assert max(seen) < len(y)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"probe": "svm"},
+            "probe 'svm' is unknown; choose one of diff_means, lda, ridge, logistic",
+        ),
+        ({"probe": "diff_means", "penalties": (1.0,)}, "diff_means has none"),
+        ({"probe": "lda", "penalties": (2.0,)}, r"shrinkage of lda\) must be in \[0, 1\]"),
+        ({"probe": "logistic", "penalties": ()}, "C of logistic.*at least one"),
+        ({"probe": "lda", "standardize": False}, "standardize: False is for probe='ridge'"),
+    ],
+)
+def test_what_a_kind_cannot_have_is_refused(given, message):
+    cells, y, groups = planted()
+    with pytest.raises(ValueError, match=message):
+        nested_probe([Candidate("a", (cells[0],))], y, groups, **given)
+    sparse_cell = Candidate("words", (sparse.csr_array(cells[0]),))
+    with pytest.raises(ValueError, match="candidate 'words': features are sparse"):
+        nested_probe([sparse_cell], y, groups, probe="logistic")
 
 
 def test_planted_cell_is_found():

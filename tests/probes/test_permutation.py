@@ -7,6 +7,7 @@ from probes import (
     Candidate,
     grouped_folds,
     max_statistic_test,
+    probe_of,
     same_fold_auroc,
     skip_reason,
     whole_group_permutations,
@@ -72,6 +73,27 @@ def test_observed_and_null_equal_refitted_ridge(out_of_fold):
     assert result.band().shape == (2, 2)
     assert (result.band()[:, 0] < 0.5).all()
     assert (result.band()[:, 1] > 0.5).all()
+
+
+@pytest.mark.parametrize("kind", ["diff_means", "lda", "logistic"])
+def test_other_kinds_equal_refitted_estimators(kind):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 2)
+    data = clustered_data(rng, groups, 12, icc=0.3, auroc=0.8)
+    folds = grouped_folds(data.y, groups, 3)
+    result = max_statistic_test([Candidate("a", (data.X,))], data.y, groups, folds, probe=kind)
+    columns = np.column_stack([data.y, whole_group_permutations(data.y, groups, 199)])
+    penalty = 0.01 if kind == "logistic" else np.nan
+    at = 2 if kind == "logistic" else 0
+    for p in (0, 3, 150):
+        y = columns[:, p]
+        scores = np.empty(80)
+        for fold in range(3):
+            test = folds == fold
+            fitted = probe_of(kind, penalty).fit(data.X[~test], y[~test])
+            scores[test] = fitted.decision_function(data.X[test])
+        ours = result.null[p - 1, 0, at] if p else result.observed[0, at]
+        assert ours == pytest.approx(same_fold_auroc(y, scores, folds), abs=2e-3)
 
 
 def test_signal_between_groups_is_found_and_not_called_within():
