@@ -1,18 +1,26 @@
-"""A user's own labels of the items of a cache, read from CSV and matched with the cache by id."""
+"""A user's own labels of the items of a cache, read from CSV and matched with the cache by id.
+
+Labels are 0 or 1 (`binary`), numbers (`rate`) or names (`classes`).
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Int
+from numpy.typing import NDArray
 
 from experiments.items import text_field
-from experiments.prompt_files import csv_rows
+from experiments.prompt_files import PromptRow, csv_rows
 from probes import skip_reason
+from probes.splits import MIN_ITEMS_PER_CLASS
 
+Kind = Literal["binary", "rate", "classes"]
 _BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 _LISTED = 5
 
@@ -21,8 +29,10 @@ _LISTED = 5
 class Labels:
     """Labeled items in the order of the file."""
 
+    kind: Kind
     ids: tuple[str, ...]
-    y: Int[np.ndarray, " item"]
+    y: NDArray[Any]
+    """`[item]`: 0 or 1, numbers, or names."""
     groups: np.ndarray
     """The name of every item's group `[item]`."""
     unlabeled: tuple[str, ...]
@@ -33,9 +43,11 @@ def read_labels(
     path: Path,
     cache_ids: Sequence[str],
     *,
+    kind: Kind = "binary",
     label_column: str = "label",
     group_column: str | None = None,
     groups_file: Path | None = None,
+    prompt_groups: Mapping[str, str] | None = None,
     allow_unlabeled: bool = False,
     n_folds: int = 5,
 ) -> Labels:
@@ -44,17 +56,20 @@ def read_labels(
     Args:
         path: of the file.
         cache_ids: the items that the cache holds.
-        label_column: holds 0 or 1 (false and true are taken too).
+        kind: "binary" for 0 or 1 (false and true are taken too), "rate" for numbers, "classes" for names.
+        label_column: of the labels.
         group_column: what an item must never be parted from by a split; default `group` where the file has it, and
             else the groups of `groups_file`.
         groups_file: the `prompts.csv` of the cache, with `id` and `group`.
+        prompt_groups: id -> group by the prompts themselves, where that file is gone.
         allow_unlabeled: leave items of the cache without a label out, instead of refusing them.
         n_folds: folds that the groups must be enough for.
 
     Raises:
-        ValueError: no file, a column that is missing, a label that is not binary, an id twice; labels for items that
-            the cache lacks, items without a label, items without a group; or labels that cannot be scored (one class
-            empty or under 10 items, fewer groups than folds). Nothing has been computed by then.
+        ValueError: no file, a column that is missing, a label that is not of the kind, an id twice; labels for items
+            that the cache lacks, items without a label, items without a group; or labels that cannot be scored (one
+            class, a class under 10 items, the same rate everywhere, fewer groups than folds). Nothing has been
+            computed by then.
     """
     rows = _rows(path, label_column, group_column)
     known = set(cache_ids)
@@ -70,19 +85,20 @@ def read_labels(
             f"labels: {_listed(unlabeled)} of the cache without a label in {path}; label them, or leave them out "
             "with --allow-unlabeled"
         )
-    y = np.array([_binary(label, where) for label, _, where in rows.values()])
+    y = _values(kind, [(label, where) for label, _, where in rows.values()])
     own = {id: group for id, (_, group, _) in rows.items() if group is not None}
-    held, source = (own, path) if own else (_held_groups(groups_file), groups_file)
+    held = own or _held_groups(groups_file, prompt_groups)
     ungrouped = [id for id in rows if id not in held]
     if ungrouped:
+        source = path if own else "the cache's prompts"
         raise ValueError(
             f"groups: {_listed(ungrouped)} without a group in {source}; give every item one"
         )
     groups = np.array([held[id] for id in rows])
-    reason = skip_reason(y, groups, n_folds)
+    reason = _unscorable(kind, y, groups, n_folds)
     if reason is not None:
         raise ValueError(f"labels: {path} cannot be scored: {reason}")
-    return Labels(tuple(rows), y, groups, unlabeled)
+    return Labels(kind, tuple(rows), y, groups, unlabeled)
 
 
 def _rows(
@@ -106,15 +122,59 @@ def _rows(
     return rows
 
 
-def _binary(label: str, where: str) -> int:
-    value = _BINARY.get(label.strip().lower())
-    if value is None:
-        raise ValueError(f"{where}: label {label!r:.40} is neither 0 nor 1; make labels binary")
-    return value
+def _values(kind: Kind, labels: Sequence[tuple[str, str]]) -> NDArray[Any]:
+    """Labels `[item]` of a kind, from what the cells say and where they stand."""
+    if kind == "classes":
+        return np.array([label.strip() for label, _ in labels])
+    if kind == "rate":
+        for label, where in labels:
+            if _number(label) is None:
+                raise ValueError(
+                    f"{where}: label {label!r:.40} is not a finite number, which --kind rate wants; mend it, or "
+                    "give --kind classes if labels are names"
+                )
+        return np.array([_number(label) for label, _ in labels], dtype=np.float64)
+    other = "rate" if all(_number(label) is not None for label, _ in labels) else "classes"
+    for label, where in labels:
+        if label.strip().lower() not in _BINARY:
+            meant = "numbers" if other == "rate" else "names"
+            raise ValueError(
+                f"{where}: label {label!r:.40} is neither 0 nor 1; mend it, or give --kind {other} if labels are "
+                f"{meant}"
+            )
+    return np.array([_BINARY[label.strip().lower()] for label, _ in labels])
 
 
-def _held_groups(path: Path | None) -> Mapping[str, str]:
+def _number(label: str) -> float | None:
+    """The finite number that a cell holds; None for anything else (an underscore is no digit here)."""
+    try:
+        value = float(label)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in label else None
+
+
+def _unscorable(kind: Kind, y: NDArray[Any], groups: np.ndarray, n_folds: int) -> str | None:
+    if kind == "binary":
+        return skip_reason(y, groups, n_folds)
+    n_groups = len(set(groups))
+    counts = Counter(y.tolist())
+    if len(counts) < 2:
+        return f"every label is {next(iter(counts))!r}; there is nothing to predict"
+    if kind == "classes":
+        name, count = min(counts.items(), key=lambda pair: pair[1])
+        if count < MIN_ITEMS_PER_CLASS:
+            return (
+                f"class {name!r:.40} has only {count} items; at least {MIN_ITEMS_PER_CLASS} are needed (merge "
+                "it with another, or leave its rows out)"
+            )
+    return f"only {n_groups} groups for {n_folds} folds" if n_groups < n_folds else None
+
+
+def _held_groups(path: Path | None, of_prompts: Mapping[str, str] | None) -> Mapping[str, str]:
     if path is None or not path.is_file():
+        if of_prompts is not None:
+            return of_prompts
         raise ValueError(
             "groups: neither the labels nor the cache (prompts.csv) say which items belong together; add a column "
             "`group`, or give --group-column id if no two items share anything"
@@ -125,6 +185,25 @@ def _held_groups(path: Path | None) -> Mapping[str, str]:
         )
         for number, row in csv_rows(path)
     }
+
+
+def texts_of(path: Path, prompts: Mapping[str, PromptRow], ids: Sequence[str]) -> list[str]:
+    """The texts `[item]` of labeled items, for text baselines.
+
+    Args:
+        path: of the prompts, for the message.
+        prompts: by id.
+        ids: the labeled items.
+
+    Raises:
+        ValueError: a labeled item that has no prompt there.
+    """
+    missing = [id for id in ids if id not in prompts]
+    if missing:
+        raise ValueError(
+            f"prompts: {_listed(missing)} not in {path}; give the file that the cache was captured from"
+        )
+    return [prompts[id].text for id in ids]
 
 
 def _listed(ids: Iterable[str]) -> str:

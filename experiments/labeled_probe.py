@@ -1,170 +1,170 @@
 """A probe of a user's own labels in a cache: nested selection over all cells, with its interval and its null.
 
-What this does not show: that the label is decodable beyond what the text says (no text is in a cache), or that the
-model uses what the probe reads.
+What this does not show: that the model uses what the probe reads; and, where no texts are given, that the label is
+decodable beyond what the text says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from activations_cache import ActivationsCache, Cell
-from experiments.label_files import Labels
-from experiments.predictors import Grid
+from activations_cache import ActivationsCache
+from experiments.label_files import Kind, Labels
+from experiments.labeled.binary import measure_binary
+from experiments.labeled.fitted import fit_probe
+from experiments.labeled.measured import Measured, ProbeSettings
+from experiments.labeled.rate import measure_rate
+from experiments.labeled.states import States
 from experiments.probe_files import SavedProbe
 from experiments.progress import Reporter, Silent
-from experiments.records import json_number, write_json, write_text
-from experiments.report import write_layer_curves
-from experiments.task_data import cell_name
-from probes import (
-    Candidate,
-    Interval,
-    MaxStatistic,
-    RidgeProbe,
-    auroc_interval,
-    max_statistic_test,
-    nested_ridge,
-)
+from experiments.records import json_number
+from experiments.result_json import cell_json
+from probes import SampleEfficiency
+
+SCHEMA = 1
+"""Of `results.json`; raised when a field changes its meaning."""
+
+Measure = Callable[[States, Labels, ProbeSettings, Sequence[str] | None, Reporter], Measured]
+MEASURES: dict[Kind, Measure] = {"binary": measure_binary, "rate": measure_rate}
+
+
+def check_kind(kind: Kind, settings: ProbeSettings) -> None:
+    """Raise ValueError for a probe that does not go with the kind of labels."""
+    if kind != "binary" and settings.probe != "ridge":
+        raise ValueError(
+            f"probe: {settings.probe!r} is for labels of 0 and 1; leave --probe out with --kind {kind}"
+        )
 
 
 @dataclass(frozen=True)
 class LabeledProbe:
-    """The probe, its result as `results.json` holds it, and a row for it and for every cell."""
+    """The probe, its result as `results.json` holds it, a row for it and for every cell, and a row an item."""
 
     result: dict[str, Any]
     table: pd.DataFrame
+    scores: pd.DataFrame
     probe: SavedProbe
-
-    def write(self, folder: Path) -> None:
-        """Write `results.json`, `results.csv`, `probe.safetensors` and `.json`, and a layer curve a site."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "results.csv", self.table.to_csv(index=False))
-        self.probe.write(folder / "probe", {"model": self.result["model"]})
-        for site, curves in self.result["curves"].items():
-            chosen = self.result["probe"]["site"] == site
-            row = self.result["probe"] if chosen else {"site": site}
-            write_layer_curves({"curves": curves, "probe": row}, folder / f"layers_{site}")
-        write_json(folder / "results.json", self.result)
 
 
 def probe_labels(
     cache: ActivationsCache,
     labels: Labels,
+    settings: ProbeSettings | None = None,
     *,
-    n_folds: int = 5,
-    n_regroupings: int = 5,
-    n_permutations: int = 199,
-    seed: int = 0,
+    texts: Sequence[str] | None = None,
     reporter: Reporter | None = None,
 ) -> LabeledProbe:
-    """Fit ridges to labels at every cell of a cache; cell and penalty are selected on inner folds.
+    """Fit probes to labels at every cell of a cache; cell and penalty are selected on inner folds.
 
-    All cells are held in memory at once, as float32.
+    Cells are read one at a time and as often as they are needed: memory does not grow with their number.
+
+    Args:
+        cache: holds the labeled items.
+        labels: as `read_labels` gives them.
+        settings: how probes are fitted.
+        texts: what a person would read of every labeled item, in the order of `labels.ids`. Without them there is no
+            text baseline.
+        reporter: shows progress.
 
     Raises:
-        ValueError: a cache without any whole cell, a feature that is nan or inf (cell and item named), and what
-            `nested_ridge` and `max_statistic_test` refuse.
+        ValueError: a cache without any whole cell, a feature that is nan or inf (cell and item named), a probe that
+            does not go with the kind of labels.
     """
-    cells = tuple(cache.cells())
-    if not cells:
-        raise ValueError(f"cache: {cache.path} holds no cell of all items; finish the capture")
-    reporter = reporter or Silent()
-    with reporter.stage("read", len(cells)) as advance:
-        candidates = []
-        for cell in cells:
-            candidates.append(Candidate(cell_name(cell), (_features(cache, cell, labels.ids),)))
-            advance(1)
-    with reporter.stage("probe", len(cells)) as advance:
-        nested = nested_ridge(
-            candidates,
-            labels.y,
-            labels.groups,
-            n_folds=n_folds,
-            n_regroupings=n_regroupings,
-            seed=seed,
-            progress=lambda done, total: advance(1),
-        )
-    grid = Grid(cells, nested)
-    with reporter.stage("permutations", len(cells)) as advance:
-        null = max_statistic_test(
-            candidates,
-            labels.y,
-            labels.groups,
-            nested.folds[0],
-            n_permutations=n_permutations,
-            seed=seed,
-            progress=lambda done, total: advance(1),
-        )
-    interval = auroc_interval(
-        labels.y, nested.scores, nested.folds, labels.groups, estimand="procedure"
-    )
-    cell, alpha = grid.chosen
-    fitted = RidgeProbe(alpha=alpha).fit(cache_column(cache, cell, labels.ids), labels.y)
-    about = {"labels": len(labels.ids), "outcome_1": "label 1"}
+    settings = settings or ProbeSettings()
+    check_kind(labels.kind, settings)
+    states = States(cache, labels.ids)
+    measured = MEASURES[labels.kind](states, labels, settings, texts, reporter or Silent())
+    index, penalty = measured.chosen
+    cell = states.cells[index]
     result = {
+        "schema": SCHEMA,
         "model": dict(cache.fingerprint),
+        "kind": labels.kind,
+        "metric": measured.metric,
         "n_items": len(labels.ids),
         "n_groups": len(set(labels.groups)),
-        "base_rate": json_number(labels.y.mean()),
+        **_describe(labels),
         "unlabeled": list(labels.unlabeled),
-        "folds": n_folds,
-        "regroupings": n_regroupings,
-        "seed": seed,
+        "folds": settings.folds,
+        "regroupings": settings.regroupings,
+        "seed": settings.seed,
         "probe": {
-            "auroc": json_number(interval.estimate),
-            "ci": [json_number(interval.low), json_number(interval.high)],
-            "estimand": "procedure",
-            "approximate": interval.approximate,
-            **dict(zip(("site", "layer", "position"), cell, strict=True)),
-            "alpha": alpha,
-            "p_max": null.p_value,
-            "n_permutations": n_permutations,
+            "kind": settings.probe,
+            **measured.score,
+            **_penalty(cell_json((cell, penalty))),
+            "p_max": measured.null.p_value,
+            "n_permutations": len(measured.null.null),
         },
-        "curves": _curves(grid, null),
+        "baselines": measured.baselines,
+        "controls": measured.controls,
+        "gap": measured.gap,
+        "sample_efficiency": None
+        if measured.efficiency is None
+        else _efficiency(measured.efficiency),
+        "curves": _curves(states, measured),
     }
+    about = {"labels": len(labels.ids), "predicts": _predicts(labels)}
+    fitted = fit_probe(labels, settings, penalty, states.read(cell))
     return LabeledProbe(
-        result, _table(grid, null, interval, result), SavedProbe(fitted, cell, about)
+        result,
+        _table(states, measured, result),
+        pd.DataFrame(
+            {"item": labels.ids, "group": labels.groups, "label": labels.y, **measured.items}
+        ),
+        SavedProbe(fitted, cell, about),
     )
 
 
-def cache_column(cache: ActivationsCache, cell: Cell, ids: Sequence[str]) -> np.ndarray:
-    """Activations `[item, d_model]` of one cell."""
-    site, layer, position = cell
-    return cache.read(site, layer=layer, position=position, ids=ids)
+def _describe(labels: Labels) -> dict[str, Any]:
+    if labels.kind == "classes":
+        names, counts = np.unique(labels.y, return_counts=True)
+        return {"classes": dict(zip(names.tolist(), counts.tolist(), strict=True))}
+    mean = {"base_rate" if labels.kind == "binary" else "mean": json_number(labels.y.mean())}
+    return mean if labels.kind == "binary" else mean | {"spread": json_number(labels.y.std())}
 
 
-def _features(cache: ActivationsCache, cell: Cell, ids: Sequence[str]) -> np.ndarray:
-    column = cache_column(cache, cell, ids)
-    broken = ~np.isfinite(column).all(axis=1)
-    if broken.any():
-        raise ValueError(
-            f"cache: {cell_name(cell)} of item {ids[int(broken.argmax())]!r} holds nan or inf; capture it again"
-        )
-    return column
+def _predicts(labels: Labels) -> str:
+    return {"binary": "label 1", "rate": "the label", "classes": "the label's class"}[labels.kind]
 
 
-def _curves(grid: Grid, null: MaxStatistic) -> dict[str, Any]:
-    """A site with layers -> its curves, as `plot_layers` takes them; the band is that of the best position."""
-    curve, band = np.round(grid.nested.curve, 6), np.round(null.band(), 6)
-    top = json_number(np.quantile(np.nanmax(null.null, axis=(1, 2)), 0.95))
+def _penalty(cell: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no nan, which stands for a probe without a penalty."""
+    return cell | {"alpha": json_number(cell["alpha"])}
+
+
+def _efficiency(found: SampleEfficiency) -> dict[str, Any]:
+    return {
+        "groups": list(found.sizes),
+        "items": [json_number(n) for n in found.n_items],
+        "auroc": [json_number(i.estimate) for i in found.intervals],
+        "ci": [[json_number(i.low), json_number(i.high)] for i in found.intervals],
+        "draws": np.round(found.auroc, 6).tolist(),
+        "one_class": [json_number(share) for share in found.one_class],
+        "selection": "cell and penalty chosen on all training folds, never on the test fold",
+    }
+
+
+def _curves(states: States, measured: Measured) -> dict[str, Any]:
+    """A site -> its curves, as `plot_layers` takes them; the band is that of the position shown."""
+    curve, band = np.round(measured.curve, 6), np.round(measured.null.band(), 6)
+    top = json_number(np.quantile(np.nanmax(measured.null.null, axis=(1, 2)), 0.95))
+    chosen_site, _, chosen_position = states.cells[measured.chosen[0]]
     curves: dict[str, Any] = {}
-    for site in dict.fromkeys(site for site, layer, _ in grid.cells if layer is not None):
+    for site in dict.fromkeys(site for site, layer, _ in states.cells if layer is not None):
         at: dict[str, list[int]] = {}
-        for index, cell in enumerate(grid.cells):
+        for index, cell in enumerate(states.cells):
             if cell[0] == site:
                 at.setdefault(cell[2], []).append(index)
-        chosen_site, _, chosen_position = grid.chosen[0]
         shown = max(at, key=lambda position: curve[at[position]].max())
         if chosen_site == site:
             shown = chosen_position
         curves[site] = {
-            "layers": [grid.cells[index][1] for index in at[shown]],
+            "layers": [states.cells[index][1] for index in at[shown]],
             "task": {position: curve[rows].tolist() for position, rows in at.items()},
             "null_band": band[at[shown]].tolist(),
             "null_band_position": shown,
@@ -173,33 +173,41 @@ def _curves(grid: Grid, null: MaxStatistic) -> dict[str, Any]:
     return curves
 
 
-def _table(
-    grid: Grid, null: MaxStatistic, interval: Interval, result: Mapping[str, Any]
-) -> pd.DataFrame:
-    shared = {"n_items": result["n_items"], "n_groups": result["n_groups"]}
-    selected = {
-        "kind": "selected",
-        "auroc": json_number(interval.estimate),
-        "ci_low": json_number(interval.low),
-        "ci_high": json_number(interval.high),
-        "p_max": null.p_value,
-    }
-    rows = [
-        shared | selected | {name: result["probe"][name] for name in ("site", "layer", "position")}
-    ]
-    for (site, layer, position), auroc, (low, high) in zip(
-        grid.cells, grid.nested.curve, null.band(), strict=True
+COLUMNS = [
+    "kind",
+    "name",
+    "site",
+    "layer",
+    "position",
+    "metric",
+    "score",
+    "ci_low",
+    "ci_high",
+    "p_max",
+    "null_low",
+    "null_high",
+    "n_items",
+    "n_groups",
+]
+"""Of `results.csv`: the selected probe, baselines and controls, then every cell (which is no result by itself)."""
+
+
+def _table(states: States, measured: Measured, result: dict[str, Any]) -> pd.DataFrame:
+    shared = {"metric": measured.metric} | {key: result[key] for key in ("n_items", "n_groups")}
+
+    def scored(kind: str, name: str, row: Any) -> dict[str, Any]:
+        low, high = row["ci"] or (None, None)
+        numbers = {"score": row[measured.metric], "ci_low": low, "ci_high": high}
+        where = {key: row.get(key) for key in ("site", "layer", "position", "p_max")}
+        return shared | {"kind": kind, "name": name} | numbers | where
+
+    rows = [scored("selected", "probe", result["probe"])]
+    rows += [scored("baseline", name, row) for name, row in (measured.baselines or {}).items()]
+    rows += [scored("control", name, row) for name, row in measured.controls.items()]
+    for (site, layer, position), score, (low, high) in zip(
+        states.cells, measured.curve, measured.null.band(), strict=True
     ):
-        rows.append(
-            shared
-            | {"kind": "cell", "site": site, "layer": layer, "position": position}
-            | {
-                "auroc": json_number(auroc),
-                "null_low": json_number(low),
-                "null_high": json_number(high),
-            }
-        )
-    columns = ["kind", "site", "layer", "position", "auroc", "ci_low", "ci_high", "p_max"]
-    return pd.DataFrame(
-        rows, columns=[*columns, "null_low", "null_high", "n_items", "n_groups"]
-    ).astype({"layer": "Int64"})
+        where = {"kind": "cell", "site": site, "layer": layer, "position": position}
+        numbers = {"score": score, "null_low": low, "null_high": high}
+        rows.append(shared | where | {key: json_number(value) for key, value in numbers.items()})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"layer": "Int64"})

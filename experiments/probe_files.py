@@ -1,4 +1,4 @@
-"""Probes on disk: weights as safetensors, everything else as JSON beside them."""
+"""The probes that a run, or a probe of own labels, leaves on disk: weights and what they read."""
 
 from __future__ import annotations
 
@@ -8,44 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
-from activations_cache import Cell, replace_file
+from activations_cache import Cell
 from experiments.predictors import Predictions
-from experiments.records import write_json
 from experiments.task_data import TaskData
 from probes import RidgeProbe
+from probes.storage import StoredProbe
 
 
 @dataclass(frozen=True)
 class SavedProbe:
     """A fitted probe, the cell (site, layer, position) that it reads, and what else is to be known of it."""
 
-    probe: RidgeProbe
+    probe: StoredProbe
     cell: Cell
     about: Mapping[str, Any]
 
     def write(self, stem: Path, about: Mapping[str, Any]) -> None:
-        """Write `stem`.safetensors (`direction` `[d_model]` and `intercept` `[1]`, raw space) and `stem`.json."""
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        site, layer, position = self.cell
-        weights = {
-            "direction": np.asarray(self.probe.direction_, dtype=np.float64),
-            "intercept": np.atleast_1d(np.asarray(self.probe.intercept_, dtype=np.float64)),
-        }
-        replace_file(stem.with_name(stem.name + ".safetensors"), save(weights))
-        write_json(
-            stem.with_name(stem.name + ".json"),
-            {
-                "probe": "ridge",
-                "alpha": self.probe.alpha,
-                "site": site,
-                "layer": layer,
-                "position": position,
-                **self.about,
-                **about,
-            },
-        )
+        """Write `stem`.safetensors and `stem`.json, which `load_probe` and `about_probe` read back."""
+        cell = dict(zip(("site", "layer", "position"), self.cell, strict=True))
+        self.probe.save(stem, about={**cell, **self.about, **about})
 
 
 def refit(data: TaskData, predictions: Predictions) -> dict[str, SavedProbe]:
@@ -65,4 +47,5 @@ def refit(data: TaskData, predictions: Predictions) -> dict[str, SavedProbe]:
 
 
 def _fit(data: TaskData, features: np.ndarray, alpha: float) -> RidgeProbe:
-    return RidgeProbe(alpha=alpha).fit(features, data.outcome)
+    fitted: RidgeProbe = RidgeProbe(alpha=alpha).fit(features, data.outcome)
+    return fitted

@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.items import check_messages, text_field
 from experiments.records import numbered_rows
+from experiments.tasks.base import conversation_text
 from hooks import Prompt
 
 FIELDS = ("messages", "prompt", "text")
@@ -23,6 +24,13 @@ class PromptRow:
 
     prompt: Prompt
     group: str
+
+    @property
+    def text(self) -> str:
+        """All that the model reads of the prompt, for text baselines."""
+        if self.prompt.messages is None:
+            return self.prompt.instruction
+        return conversation_text(self.prompt.messages)
 
 
 def read_prompts(path: Path) -> list[PromptRow]:

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from experiments.report.layers import CONTEXTS, plot_heatmap, plot_layers
+from experiments.report.heatmap import heatmap_size, plot_heatmap, run_panels
+from experiments.report.layers import plot_layers
 from experiments.report.predictors import forest_rows, plot_forest, plot_reliability, plot_roc
 from experiments.report.style import save, styled
 
@@ -42,7 +43,7 @@ def write_figures(
 def write_layer_curves(task_result: Mapping[str, Any], stem: Path) -> Path:
     """Draw `plot_layers` into `stem`.png and `stem`.svg; the SVG's path."""
     with styled():
-        figure = _figure(5.8, 5.4)
+        figure = new_figure(5.8, 5.4)
         plot_layers(task_result, figure.subplots())
         return save(figure, stem)
 
@@ -56,28 +57,27 @@ def _task_figures(
         paths[name] = save(figure, stem.with_name(f"{stem.name}_{name}"))
 
     with styled():
-        curves = task_result.get("curves") or {}
-        grids = [curves[context] for context in CONTEXTS if curves.get(context)]
-        if grids:
-            figure = _figure(5.8, 5.4)
+        panels = run_panels(task_result) if task_result.get("curves") else []
+        if panels:
+            figure = new_figure(5.8, 5.4)
             plot_layers(task_result, figure.subplots())
             keep("layers", figure)
-            figure = _figure(8.0, 1.5 + 0.38 * max(map(len, grids)))
+            figure = new_figure(*heatmap_size(panels))
             plot_heatmap(figure, task_result)
             keep("heatmap", figure)
-        figure = _figure(5.4, 6.2)
+        figure = new_figure(5.4, 6.2)
         plot_roc(figure.subplots(), task_result, scores)
         keep("roc", figure)
-        figure = _figure(5.4, 4.6)
+        figure = new_figure(5.4, 4.6)
         plot_reliability(figure, scores)
         keep("reliability", figure)
-        figure = _figure(5.8, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
+        figure = new_figure(5.8, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
         plot_forest(figure.subplots(), task_result)
         keep("predictors", figure)
     return paths
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """A figure of so many inches outside pyplot, which would keep it alive."""
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ SCORES = {
 }
 """Predictor -> the column of `scores` that ranks items."""
 
-PROBABILITIES = {"probe": "probe_probability", "verbal": "verbal_probability"}
+PROBABILITIES = {name: f"{name}_probability" for name in ("probe", "verbal", "text")}
 """Predictor -> the column of `scores` that holds its cross-fitted probability of outcome 1."""
 
 
@@ -107,12 +107,16 @@ def reliability_bins(
     ]
 
 
-def plot_reliability(figure: Any, scores: pd.DataFrame) -> None:
+def plot_reliability(
+    figure: Any, scores: pd.DataFrame, predictors: Sequence[str] = ("probe", "verbal")
+) -> None:
     """Draw predicted probability against what happened, a panel a predictor, a histogram below."""
-    panels = figure.subplots(2, 2, height_ratios=(4, 1), sharex=True, sharey="row")
-    for column, (predictor, name) in enumerate(PROBABILITIES.items()):
+    panels = figure.subplots(
+        2, len(predictors), height_ratios=(4, 1), sharex=True, sharey="row", squeeze=False
+    )
+    for column, predictor in enumerate(predictors):
         above, below = panels[:, column]
-        look = LOOKS[predictor]
+        look, name = LOOKS[predictor], PROBABILITIES[predictor]
         known = scores[scores["outcome"].notna()]
         known = known[known[name].notna()] if name in known else known.iloc[:0]
         probability = known[name].to_numpy(dtype=float) if len(known) else np.array([])
@@ -126,6 +130,21 @@ def plot_reliability(figure: Any, scores: pd.DataFrame) -> None:
         above.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal", xticks=[0, 0.5, 1])
     panels[0, 0].set_ylabel("share that happened")
     panels[1, 0].set_ylabel("items")
+
+
+def plot_predicted_values(ax: Any, values: pd.Series, predicted: pd.Series) -> None:
+    """Draw numbers against their out-of-fold predictions, and the mean of each in bins of equal mass."""
+    look = LOOKS["probe"]
+    x, y = predicted.to_numpy(dtype=float), values.to_numpy(dtype=float)
+    low, high = min(x.min(), y.min()), max(x.max(), y.max())
+    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, label="as predicted")
+    ax.plot(x, y, color=look.color, marker="o", ms=3, mew=0, alpha=0.35, ls="", label="an item")
+    bins = reliability_bins(x, y)
+    style = {"color": INK, "marker": look.marker, "ms": 6, "mec": "white", "lw": 1.4}
+    label = f"mean of {_bin_sizes(bins)}"
+    ax.plot([b.predicted for b in bins], [b.observed for b in bins], label=label, **style)
+    ax.set(xlabel="predicted, held out", ylabel="label")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
 def _bin_sizes(bins: list[Bin]) -> str:

@@ -15,6 +15,13 @@ from typing import Any, ClassVar
 from hooks import Message, Prompt
 
 
+def conversation_text(messages: Sequence[Message]) -> str:
+    """All that is read of a chat: a single message as it is, more of them with the role before each."""
+    if len(messages) == 1:
+        return messages[0]["content"]
+    return "\n".join(f"{m['role']}: {m['content']}" for m in messages)
+
+
 @dataclass(frozen=True)
 class Item:
     """One prompt whose outcome is to be foretold.
@@ -38,9 +45,7 @@ class Item:
 
         A single user message as it is; a conversation with the role before each message.
         """
-        if len(self.messages) == 1:
-            return self.messages[0]["content"]
-        return "\n".join(f"{m['role']}: {m['content']}" for m in self.messages)
+        return conversation_text(self.messages)
 
     def prompt(self) -> Prompt:
         """The item as the model reads it in the `task` context."""

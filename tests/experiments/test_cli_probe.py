@@ -11,12 +11,18 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from safetensors.numpy import load_file
 
 from activations_cache import ActivationsCache
 from experiments.cli import main
 from hooks.activations import Activations, CaptureSpec
-from probes import Candidate, RidgeProbe, auroc_interval, nested_ridge
+from probes import (
+    Candidate,
+    RidgeProbe,
+    about_probe,
+    auroc_interval,
+    load_probe,
+    nested_ridge,
+)
 from tests.activations_cache.cache_batches import FINGERPRINT
 
 N, D = 120, 8
@@ -80,10 +86,11 @@ def test_a_planted_label_is_found_where_it_was_planted(folder: Path, selfprobe) 
     assert np.argmax(curves["task"]["prompt_last"]) == LAYERS.index(3)
     table = pd.read_csv(folder / "out" / "results.csv")
     assert table["kind"].tolist() == ["selected"] + ["cell"] * 8
+    assert set(table["metric"]) == {"auroc"}
     elsewhere = table[
         (table["kind"] == "cell") & ((table["layer"] != 3) | (table["site"] == "embed"))
     ]
-    assert elsewhere["auroc"].between(0.25, 0.75).all()
+    assert elsewhere["score"].between(0.25, 0.75).all()
     with Image.open(folder / "out" / "layers_resid_post.png") as image:
         assert np.asarray(image.convert("L")).min() < 128
 
@@ -104,10 +111,11 @@ def test_the_score_and_the_saved_probe_are_those_of_the_room_below(folder: Path,
     assert result["probe"]["auroc"] == pytest.approx(interval.estimate, abs=1e-6)
     assert result["probe"]["ci"] == pytest.approx([interval.low, interval.high], abs=1e-6)
     fitted = RidgeProbe(alpha=nested.modal[1]).fit(columns[PLANTED], labels["label"])
-    weights = load_file(folder / "out" / "probe.safetensors")
-    scores = columns[PLANTED] @ weights["direction"] + weights["intercept"]
+    loaded = load_probe(folder / "out" / "probe")
+    assert isinstance(loaded, RidgeProbe)
+    scores = loaded.decision_function(columns[PLANTED])
     np.testing.assert_allclose(scores, fitted.decision_function(columns[PLANTED]), rtol=1e-5)
-    about = json.loads((folder / "out" / "probe.json").read_text())
+    about = about_probe(folder / "out" / "probe")
     assert (about["site"], about["layer"], about["position"]) == PLANTED
     assert about["model"]["weights_sha256"] == FINGERPRINT["weights_sha256"]
 
@@ -150,8 +158,15 @@ def test_unlabeled_items_are_counted_and_listed_and_left_out_on_request(
         ({"id": [IDS[1], *IDS[1:]]}, "id 'item-001' occurs twice"),
         ({"label": np.ones(N, int)}, "no negative items among 120"),
         ({"label": [1] * 9 + [0] * (N - 9)}, "only 9 positive items"),
-        ({"label": Y * 2}, "label '2' is neither 0 nor 1"),
-        ({"label": Y + 0.5}, ".5' is neither 0 nor 1"),
+        ({"label": Y * 2}, "label '2' is neither 0 nor 1; mend it, or give --kind rate"),
+        (
+            {"label": Y + 0.5},
+            ".5' is neither 0 nor 1; mend it, or give --kind rate if labels are n",
+        ),
+        (
+            {"label": ["yes" if y else "no" for y in Y]},
+            "neither 0 nor 1; mend it, or give --kind cl",
+        ),
         ({"label": ""}, "field 'label' is missing"),
         ({"group": [f"g{i % 4}" for i in range(N)]}, "only 4 groups for 5 folds"),
         ({"group": ["", *GROUPS[1:]]}, "1 item ('item-000') without a group in"),
@@ -174,7 +189,8 @@ def test_groups_must_be_known_and_paths_must_make_sense(folder: Path, selfprobe)
     assert "--group-column id" in err
     assert selfprobe("--group-column", "id", "--regroupings", 1)[0] == 0
     assert "is the cache; name another" in selfprobe("--out", folder / "cache")[2]
-    assert "is a file" in selfprobe("--out", folder / "labels.csv")[2]
+    err = selfprobe("--out", folder / "labels.csv", "--group-column", "id")[2]
+    assert "is a file" in err
     assert "no activations cache at" in selfprobe("--cache", folder / "none")[2]
 
 
