@@ -1,15 +1,14 @@
-"""Family-wise error and power of the max-statistic test: `python benchmarks/family_wise.py`."""
+"""Family-wise error and power of the max-statistic test: `python -m benchmarks.family_wise`."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from benchmarks.simulations import print_header, print_row, simulate
 from probes import Candidate, grouped_folds, max_statistic_test, skip_reason
 from probes.simulation import clustered_data, clustered_normal, group_sizes
 
@@ -22,7 +21,7 @@ def p_value(seed, size, icc, auroc):
     groups = group_sizes(rng, n_groups, *((2, 8) if size == "2-8" else (size, size)))
     data = clustered_data(rng, groups, 8, icc=icc, auroc=auroc)
     if skip_reason(data.y, groups):
-        return np.nan
+        return None
     noise = [clustered_normal(rng, groups, 8, icc) for _ in range(3)]
     cells = [Candidate(str(i), (X,)) for i, X in enumerate([data.X, *noise])]
     folds = grouped_folds(data.y, groups, seed=seed)
@@ -32,24 +31,17 @@ def p_value(seed, size, icc, auroc):
     ).p_value
 
 
-def _one_thread():
-    threadpool_limits(1)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sims", type=int, default=1000)
+    parser.add_argument("--workers", type=int)
     parser.add_argument("--auroc", type=float, default=0.5, help="0.5: error; above: power")
     arguments = parser.parse_args()
-    print("| group size | groups | icc | grids | p <= 0.05 |")
-    print("|---|---|---|---|---|")
-    with multiprocessing.Pool(initializer=_one_thread) as pool:
-        for size, icc in itertools.product(N_GROUPS, (0.0, 0.3, 0.6)):
-            one = partial(p_value, size=size, icc=icc, auroc=arguments.auroc)
-            values = np.array(pool.map(one, range(arguments.sims)))
-            values = values[~np.isnan(values)]
-            rate = (values <= 0.05).mean()
-            print(f"| {size} | {N_GROUPS[size]} | {icc} | {len(values)} | {rate:.3f} |", flush=True)
+    print_header(["group size", "groups", "icc", "grids", "p <= 0.05"])
+    for size, icc in itertools.product(N_GROUPS, (0.0, 0.3, 0.6)):
+        one = partial(p_value, size=size, icc=icc, auroc=arguments.auroc)
+        values = np.array(simulate(one, range(arguments.sims), arguments.workers))
+        print_row([size, N_GROUPS[size], icc, len(values), f"{(values <= 0.05).mean():.3f}"])
 
 
 if __name__ == "__main__":
