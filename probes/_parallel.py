@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
@@ -22,13 +22,13 @@ def map_in_threads(
     *,
     workers: int | None = None,
 ) -> list[Result]:
-    """`function` of every item, in order, one thread a core or `workers` of them.
+    """`function` of every item, in order, one thread a core that this process may use, or `workers` of them.
 
     The matrices are too small for a BLAS that spreads over cores: one thread a worker is faster,
     and its results do not depend on the number of cores.
     """
     results = []
-    with one_thread_a_worker(), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    with one_thread_a_worker(), ThreadPoolExecutor(workers or joblib.cpu_count()) as pool:
         for done, result in enumerate(pool.map(function, items), start=1):
             results.append(result)
             if progress is not None:

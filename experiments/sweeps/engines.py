@@ -126,7 +126,8 @@ def _run_pool(
         try:
             while waiting or running:
                 while waiting and len(running) < slots:
-                    running[pool.submit(do_batch, waiting[0])] = waiting.popleft()
+                    batch = waiting.popleft()
+                    running[pool.submit(do_batch, batch)] = batch
                 done, _ = wait(running, LOOK_S, FIRST_COMPLETED)
                 for future in done:
                     future.result()
