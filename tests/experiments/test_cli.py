@@ -2,11 +2,15 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from experiments.cli import _status
+from experiments.cli.app import app
 from experiments.config import parse_layers
 from experiments.tasks import TASKS
 from tests.experiments import parity
@@ -35,6 +39,8 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["run", "refusl"], "unknown task 'refusl'"),
         (["run", "parity", "parity"], "none of them twice"),
         (["run", "parity", "--model", "no-such-model"], "no-such-model"),
+        (["run", "parity", "--model", "TINY", "--peer", "no-such-model"], "peer: unknown model"),
+        (["run", "parity", "--model", "TINY", "--peer", "TINY"], "peer: is the model itself"),
         (["run", "parity", "--model", "TINY", "--site", "resid"], "unknown site 'resid'"),
         (["run", "parity", "--model", "TINY", "--layers", "1,9"], "9"),
         (["run", "parity", "--model", "TINY", "--layers", "one"], "layers: 'one' is neither"),
@@ -200,26 +206,40 @@ def test_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert "smollm2-135m" in {row["name"] for row in json.loads(capsys.readouterr().out)}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["--help"],
-        *(
-            [*command.split(), "--help"]
-            for command in ("run", "report", "capture", "doctor", "bench capture", "bench cache")
-        ),
-        *(["cache", command, "--help"] for command in ("info", "verify", "repair")),
-    ],
-)
+def commands() -> list[list[str]]:
+    """Every command by its words, such as ["bench", "probes"]."""
+
+    def within(group: Any, words: list[str]) -> Iterator[list[str]]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from within(command, [*words, name])
+            else:
+                yield [*words, name]
+
+    return list(within(typer.main.get_command(app), []))
+
+
+def test_every_command_is_asked_for_help_below() -> None:
+    known = [" ".join(words) for words in commands()]
+    assert {"run", "probe", "bench probes", "cache verify", "tasks"} <= set(known)
+
+
+@pytest.mark.parametrize("words", [[], *commands()], ids=" ".join)
 def test_help(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(monkeypatch, *arguments) == 0
+    assert command(monkeypatch, *words, "--help") == 0
     shown = capsys.readouterr().out
     assert "Usage" in shown
-    if arguments[1:]:
-        assert "Example" in shown
+    takes_nothing = words in ([], ["tasks"], ["models"])
+    assert ("Example" in shown) is not takes_nothing
+
+
+def test_without_arguments_the_help_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch) == 0
+    assert "Usage" in capsys.readouterr().out
 
 
 def test_work_that_fails_ends_with_one_line_and_status_1(
