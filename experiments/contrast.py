@@ -109,6 +109,7 @@ def contrast(
         "probe": interval_json(intervals["probe"], "procedure")
         | cell_json(predictions.probe.chosen)
         | {
+            "selected": [[cell_json(one) for one in row] for row in predictions.probe.selected],
             "p_max": null.p_value,
             "p_max_within_groups": within.p_value,
             "n_permutations": config.permutations,

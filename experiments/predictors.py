@@ -46,6 +46,15 @@ class Grid:
         name, alpha = self.nested.modal
         return self.cells[self.nested.names.index(name)], alpha
 
+    @property
+    def selected(self) -> list[list[tuple[Cell, float]]]:
+        """The cell and alpha selected without each fold, in every regrouping."""
+        nested = self.nested
+        return [
+            [(self.cells[cell], float(alpha)) for cell, alpha in zip(*choices, strict=True)]
+            for choices in zip(nested.selected_candidate, nested.selected_penalty, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Predictions:
