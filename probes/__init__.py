@@ -8,6 +8,13 @@ from sklearn.metrics import log_loss
 from probes.calibration import isotonic, platt, temperature
 from probes.candidates import Candidate
 from probes.ceiling import GREEDY_CEILING, beta_auroc, label_ceiling
+from probes.class_scores import (
+    balanced_accuracy_interval,
+    balanced_class_accuracy,
+    class_auroc_interval,
+    confusion_matrix,
+    same_fold_class_auroc,
+)
 from probes.column_scores import PROBE_KINDS, ProbeKind, probe_of
 from probes.controls import Selectivity, control_labels, selectivity, selectivity_reason, text_bins
 from probes.degeneracy import Degeneracy, degeneracy
@@ -25,8 +32,14 @@ from probes.metrics import (
     skill,
     within_fold_zscores,
 )
+from probes.multinomial import MultinomialProbe
 from probes.multiplicity import benjamini_hochberg, holm
 from probes.nested import NestedResult, nested_probe, nested_ridge
+from probes.nested_multinomial import (
+    MultinomialResult,
+    max_class_statistic_test,
+    nested_multinomial,
+)
 from probes.permutation import (
     MaxStatistic,
     PermutedUnit,
@@ -54,7 +67,9 @@ from probes.ridge import ALPHAS
 from probes.splits import (
     TRAINING_ONLY,
     check_groups,
+    class_skip_reason,
     grouped_folds,
+    grouped_folds_of_classes,
     grouped_folds_of_values,
     leave_one_group_out,
     leave_one_stratum_out,
@@ -95,6 +110,8 @@ __all__ = [
     "LinearProbe",
     "LogisticProbe",
     "MaxStatistic",
+    "MultinomialProbe",
+    "MultinomialResult",
     "NestedResult",
     "PermutedUnit",
     "ProbeKind",
@@ -113,11 +130,16 @@ __all__ = [
     "auroc_difference",
     "auroc_interval",
     "balanced_accuracy",
+    "balanced_accuracy_interval",
+    "balanced_class_accuracy",
     "benjamini_hochberg",
     "beta_auroc",
     "brier_score",
     "check_groups",
+    "class_auroc_interval",
+    "class_skip_reason",
     "cohen_kappa",
+    "confusion_matrix",
     "control_labels",
     "cosine_matrix",
     "criterion",
@@ -131,6 +153,7 @@ __all__ = [
     "equal_mass_bins",
     "expected_calibration_error",
     "grouped_folds",
+    "grouped_folds_of_classes",
     "grouped_folds_of_values",
     "holm",
     "isotonic",
@@ -140,8 +163,10 @@ __all__ = [
     "leave_one_stratum_out",
     "load_probe",
     "log_loss",
+    "max_class_statistic_test",
     "max_spearman_test",
     "max_statistic_test",
+    "nested_multinomial",
     "nested_probe",
     "nested_ridge",
     "nested_ridge_regression",
@@ -154,6 +179,7 @@ __all__ = [
     "ridge_directions",
     "same_fold_auroc",
     "same_fold_average_precision",
+    "same_fold_class_auroc",
     "same_fold_r2",
     "same_fold_spearman",
     "same_fold_tpr",

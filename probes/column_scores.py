@@ -120,7 +120,7 @@ def source_scores(
             return diff_means_scores(X, train, columns)[None]
 
     converged = np.ones((len(penalties), columns.shape[1]), dtype=bool)
-    features_of = _features_of(features)
+    features_of = features_by_training_set(features)
 
     def of_masks(masks: Bool[np.ndarray, "mask item"]) -> Iterator[FoldScores]:
         for train in masks:
@@ -181,10 +181,13 @@ def _logistic(
     return of_masks
 
 
-def _features_of(
+def features_by_training_set(
     features: ArrayLike | Refit,
 ) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
-    """From a training set to the features of all items, checked once where they are the same for all."""
+    """From a training set to the features of all items, checked once where they are the same for all.
+
+    Raises ValueError for sparse features, other shapes than `[item, feature]`, and nan or inf.
+    """
     if callable(features):
         return lambda train: _dense(features(np.flatnonzero(train)))
     rows = _dense(features)

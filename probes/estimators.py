@@ -184,9 +184,14 @@ class LogisticProbe(LinearProbe):
 
     def _fit_standardized(self, Z: Matrix, codes: NDArray[np.int64]) -> tuple[Matrix, float]:
         model = LogisticRegression(C=self.C, max_iter=self.max_iter, tol=self.tol)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(Z, codes)
-        self.converged_ = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        self.converged_ = fit_quietly(model, Z, codes)
         self.n_iter_ = int(model.n_iter_[0])
         return model.coef_[0], float(model.intercept_[0])
+
+
+def fit_quietly(model: LogisticRegression, Z: Matrix, codes: NDArray[np.int64]) -> bool:
+    """Fit, and say whether it converged instead of warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(Z, codes)
+    return not any(issubclass(one.category, ConvergenceWarning) for one in caught)

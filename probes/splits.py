@@ -135,13 +135,7 @@ def grouped_folds(
     reason = skip_reason(y, groups, n_folds)
     if reason is not None:
         raise ValueError(f"cannot make folds: {reason}")
-    labels = binary_labels(y)
-    codes = group_codes(groups)
-    splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=seed)
-    folds = np.empty(len(labels), dtype=np.int64)
-    for fold, (_, test) in enumerate(splitter.split(labels[:, None], labels, codes)):
-        folds[test] = fold
-    return folds
+    return _stratified_folds(binary_labels(y), group_codes(groups), n_folds, seed)
 
 
 def grouped_folds_of_values(
@@ -162,12 +156,64 @@ def grouped_folds_of_values(
         raise ValueError(f"cannot make folds: only {n_groups} groups for {n_folds} folds")
     cuts = np.unique(np.quantile(values, [0.2, 0.4, 0.6, 0.8]))
     bins = np.searchsorted(cuts, values, side="right")
+    return _stratified_folds(bins, codes, n_folds, seed)
+
+
+def class_codes(y: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """The classes of labels `[item]` of any kind, sorted, and each item's class 0..K-1."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y must be one label an item, got shape {labels.shape}")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"y[{np.isnan(labels).argmax()}] is nan; leave out items without a class")
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes.astype(np.int64)
+
+
+def class_skip_reason(y: ArrayLike, groups: ArrayLike, n_folds: int = 5) -> str | None:
+    """Why these classes cannot be told apart in `n_folds` grouped folds, or None if they can."""
+    classes, codes = class_codes(y)
+    of_group = group_codes(groups)
+    if len(codes) != len(of_group):
+        raise ValueError(
+            f"y has {len(codes)} items and groups {len(of_group)}; give one group each"
+        )
+    if len(classes) < 2:
+        return f"no second class among {len(codes)} items"
+    for code, name in enumerate(classes):
+        n_items = int((codes == code).sum())
+        n_groups = len(np.unique(of_group[codes == code]))
+        if n_items < MIN_ITEMS_PER_CLASS:
+            return (
+                f"only {n_items} items of class {name!s}; at least {MIN_ITEMS_PER_CLASS} are needed"
+            )
+        if n_groups < 2:
+            return f"all items of class {name!s} lie in one group"
+    n_groups = int(of_group.max()) + 1
+    return f"only {n_groups} groups for {n_folds} folds" if n_groups < n_folds else None
+
+
+def grouped_folds_of_classes(
+    y: ArrayLike, groups: ArrayLike, n_folds: int = 5, seed: int = 0
+) -> Int[np.ndarray, "item"]:
+    """`grouped_folds` for labels of several classes; raises ValueError where `class_skip_reason` names one."""
+    if n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    reason = class_skip_reason(y, groups, n_folds)
+    if reason is not None:
+        raise ValueError(f"cannot make folds: {reason}")
+    return _stratified_folds(class_codes(y)[1], group_codes(groups), n_folds, seed)
+
+
+def _stratified_folds(
+    strata: NDArray[np.int64], groups: NDArray[np.int64], n_folds: int, seed: int
+) -> NDArray[np.int64]:
     splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=seed)
-    folds = np.empty(len(values), dtype=np.int64)
+    folds = np.empty(len(strata), dtype=np.int64)
     with warnings.catch_warnings():
-        # A bin with fewer items than folds is no defect here; it only balances less.
+        # A stratum with fewer items than folds is no defect here; it only balances less.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        for fold, (_, test) in enumerate(splitter.split(values[:, None], bins, codes)):
+        for fold, (_, test) in enumerate(splitter.split(strata[:, None], strata, groups)):
             folds[test] = fold
     return folds
 

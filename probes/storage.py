@@ -34,7 +34,8 @@ class StoredProbe:
         check_is_fitted(self)
         stem = Path(stem)
         stem.parent.mkdir(parents=True, exist_ok=True)
-        direction, intercept = self._weights()
+        # safetensors writes the buffer as it lies, whatever the strides say.
+        direction, intercept = (np.ascontiguousarray(w, np.float64) for w in self._weights())
         # A probe of a rate has no classes.
         classes: NDArray[Any] = np.asarray(getattr(self, "classes_", ()))
         learned = {name: getattr(self, name) for name in self._learned if hasattr(self, name)}

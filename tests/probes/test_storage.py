@@ -10,6 +10,7 @@ from probes import (
     DiffMeansProbe,
     LDAProbe,
     LogisticProbe,
+    MultinomialProbe,
     RidgeProbe,
     about_probe,
     load_probe,
@@ -44,6 +45,19 @@ def test_a_loaded_probe_is_the_saved_one(probe, y, tmp_path):
         assert vars(loaded).keys() == vars(probe).keys()
     assert about_probe(tmp_path / "new" / "a.b") == {"site": "resid_post", "layer": 3}
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["a.b.json", "a.b.safetensors"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_probe_of_several_classes(n_classes, tmp_path):
+    y = np.array(["a", "b", "c", "d"])[np.arange(60) % n_classes]
+    probe = MultinomialProbe(C=0.3).fit(X, y)
+    probe.save(tmp_path / "m")
+    loaded = load_probe(tmp_path / "m")
+    assert isinstance(loaded, MultinomialProbe)
+    np.testing.assert_array_equal(loaded.predict_proba(X), probe.predict_proba(X))
+    assert loaded.predict(X).tolist() == probe.predict(X).tolist()
+    assert loaded.converged_ is True
+    assert load_file(tmp_path / "m.safetensors")["direction"].shape == (n_classes, 7)
 
 
 def test_weights_are_plain_safetensors_in_raw_space(tmp_path):
