@@ -47,6 +47,82 @@ def evidence() -> list[dict[str, Any]]:
     ]
 
 
+def control(auroc: float, probe: float, kind: str = "control", **more: Any) -> dict[str, Any]:
+    """A control that the probe is `probe_minus` above."""
+    row = {"kind": kind, "rules_out": "a cheaper explanation", "estimand": "procedure"}
+    return row | predictor(auroc, **more) | {"probe_minus": difference(probe - auroc)}
+
+
+def controls(probe: float) -> dict[str, Any]:
+    cell = {"site": "embed", "layer": None, "position": "mean_instruction"}
+    return {
+        "selectivity": {
+            "entity": {
+                "true": probe,
+                "true_ci": [probe - 0.05, probe + 0.04],
+                "control": 0.71,
+                "control_range": [0.62, 0.79],
+                "difference": probe - 0.71,
+                "estimand": "procedure",
+                "n_draws": 20,
+                "n_types": 25,
+                "n_items": 311,
+            },
+            "opening_words": dict.fromkeys(("true", "control", "difference"))
+            | {"reason": "only 2 surface types occur on both sides of a split; 4 are needed"},
+        },
+        "embedding_layer": control(0.69, probe, **cell),
+        "random_weights": control(0.66, probe, **cell | {"site": "resid_post", "layer": 7}),
+        "projected_tfidf": control(0.68, probe),
+        "within_text_bins": {
+            "n_bins": 5,
+            "probe": control(0.8, 0.8),
+            "verbal": control(0.5, 0.8),
+            "text": control(0.53, 0.8),
+        },
+    }
+
+
+def output_side(probe: float, has_openings: bool) -> dict[str, Any]:
+    missing = {"kind": "output", "rules_out": "its own odds", "auroc": None, "ci": None}
+    odds = control(0.74, probe, "output", estimand="fixed")
+    return {
+        "max_probability": control(0.61, probe, "output", estimand="fixed"),
+        "negative_entropy": control(0.6, probe, "output", estimand="fixed"),
+        "top2_margin": control(0.58, probe, "output", estimand="fixed"),
+        "opening_log_odds": odds if has_openings else missing | {"reason": "no openings"},
+        "output_side": control(0.75, probe, "output"),
+        "sample_agreement": missing | {"reason": "the labels are made of the same samples"},
+    }
+
+
+def peer(probe: float, reason: str | None = None) -> dict[str, Any]:
+    rows = {
+        "peer_probe": control(0.85, probe, "peer"),
+        "neutral_probe": control(0.74, probe, "peer"),
+        "peer_behavior": control(0.6, probe, "peer", estimand="fixed"),
+    }
+    parted = {
+        "probe": control(0.62, 0.62, "peer"),
+        "peer_probe": control(0.36, 0.62, "peer"),
+        "neutral_probe": control(0.55, 0.62, "peer"),
+    }
+    unscored = {"kind": "peer", "rules_out": "", "auroc": None, "ci": None, "reason": reason}
+    return {
+        "model": "some-other-model",
+        "agreement": 0.66,
+        "rows": rows,
+        "disagreement": {
+            "n_items": 109,
+            "n_groups": 84,
+            "base_rate": 0.4,
+            "reason": reason,
+            "rows": dict.fromkeys(parted, unscored) if reason else parted,
+            "beats_peer_and_neutral": None if reason else False,
+        },
+    }
+
+
 def task_result(name: str = "refusal", stage: str = "not_read_out") -> dict[str, Any]:
     probe, slot, words, text = (
         (0.86, 0.81, 0.51, 0.76) if name == "refusal" else (0.79, 0.77, 0.58, 0.78)
@@ -102,6 +178,9 @@ def task_result(name: str = "refusal", stage: str = "not_read_out") -> dict[str,
             "tfidf_characters": predictor(0.74),
             "embedding": predictor(0.73),
         },
+        "controls": controls(probe),
+        "output_side": output_side(probe, name == "refusal"),
+        "peer": None,
         "gap": {
             "probe_minus_verbal": difference(probe - words, 0.07),
             "probe_minus_text": difference(probe - text, 0.06),

@@ -12,6 +12,7 @@ from experiments.baselines import (
     label_rates,
     length_features,
     opening_words,
+    projected_tfidf,
     text_families,
     tfidf_characters,
     tfidf_words,
@@ -49,6 +50,21 @@ def test_tfidf_is_that_of_a_vectorizer_fitted_on_the_training_rows(
     )
 
 
+@pytest.mark.parametrize("kind", VECTORIZERS)
+def test_a_random_projection_keeps_the_angles_of_the_training_rows_tfidf(kind: str) -> None:
+    """Johnson and Lindenstrauss: inner products are kept within a few times 1 / sqrt(dimension)."""
+    options = VECTORIZERS[kind][1]
+    train = np.array([0, 1, 3, 4])
+    reference = TfidfVectorizer(sublinear_tf=True, **options).fit([TEXTS[row] for row in train])
+    rows = reference.transform(TEXTS).toarray()
+    projected = projected_tfidf(TEXTS, 10_000)[kind](train)
+    assert projected.shape == (len(TEXTS), 10_000)
+    np.testing.assert_allclose(projected @ projected.T, rows @ rows.T, atol=0.05)
+    again = projected_tfidf(TEXTS, 10_000)[kind](train)
+    np.testing.assert_array_equal(again, projected)
+    assert not np.allclose(projected_tfidf(TEXTS, 10_000, seed=1)[kind](train), projected)
+
+
 def test_a_family_can_be_fitted_again_on_other_rows() -> None:
     family = tfidf_words(TEXTS)
     first = family(np.array([0, 1])).toarray()
@@ -60,6 +76,7 @@ def test_texts_without_words_have_constant_features() -> None:
     assert tfidf_words(["?", "!"])(np.array([0])).toarray().tolist() == [[0.0], [0.0]]
     unseen = tfidf_words(["?", "word"])(np.array([0])).toarray()
     assert unseen.tolist() == [[0.0], [0.0]]
+    assert projected_tfidf(["?", "word"], 3)["words"](np.array([0])).tolist() == [[0.0] * 3] * 2
 
 
 def test_label_rates_are_training_means() -> None:

@@ -6,55 +6,47 @@ import json
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from PIL import Image
 
 from activations_cache import ActivationsCache
 from experiments.cli import main
-from hooks.activations import Activations, CaptureSpec
 from probes import (
     Candidate,
+    DiffMeansProbe,
+    LDAProbe,
+    LogisticProbe,
     RidgeProbe,
     about_probe,
     auroc_interval,
     load_probe,
     nested_ridge,
+    nested_ridge_regression,
 )
 from tests.activations_cache.cache_batches import FINGERPRINT
-
-N, D = 120, 8
-IDS = tuple(f"item-{i:03d}" for i in range(N))
-GROUPS = [f"group-{i // 3}" for i in range(N)]
-LAYERS, POSITIONS = (2, 3, 5), ("instruction_last", "prompt_last")
-Y = np.random.default_rng(0).integers(0, 2, N // 3).repeat(3)
-PLANTED = ("resid_post", 3, "prompt_last")
+from tests.experiments.labeled_caches import (
+    GROUPS,
+    IDS,
+    LAYERS,
+    PLANTED,
+    POSITIONS,
+    N,
+    Y,
+    make_cache,
+    write_labels,
+    write_prompts,
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A cache in which one cell holds the labels, and labels.csv beside it."""
-    generator = torch.Generator().manual_seed(0)
-    states = torch.randn(N, len(LAYERS), len(POSITIONS), D, generator=generator)
-    states[:, LAYERS.index(3), POSITIONS.index("prompt_last"), 0] += 2.0 * torch.from_numpy(Y)
-    embed = torch.randn(N, 1, len(POSITIONS), D, generator=generator)
-    spec = CaptureSpec(("resid_post", "embed"), LAYERS, POSITIONS)
-    with ActivationsCache.create(
-        tmp_path / "cache", fingerprint=FINGERPRINT, spec=spec, dtype="float32"
-    ) as cache:
-        sites = {"resid_post": states, "embed": embed}
-        cache.append(Activations(IDS, sites, layers=LAYERS, positions=POSITIONS))
-    groups = pd.DataFrame({"id": IDS, "group": GROUPS})
-    groups.to_csv(tmp_path / "cache" / "prompts.csv", index=False)
+    make_cache(tmp_path, 2.0 * Y)
     write_labels(tmp_path)
     return tmp_path
-
-
-def write_labels(folder: Path, **columns: object) -> None:
-    table = pd.DataFrame({"id": IDS, "label": Y} | columns)
-    table.sample(frac=1, random_state=0).to_csv(folder / "labels.csv", index=False)
 
 
 @pytest.fixture
@@ -194,16 +186,184 @@ def test_groups_must_be_known_and_paths_must_make_sense(folder: Path, selfprobe)
     assert "no activations cache at" in selfprobe("--cache", folder / "none")[2]
 
 
-def test_a_state_that_is_not_finite_is_named(folder: Path, selfprobe, monkeypatch) -> None:
-    read = ActivationsCache.read
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_state_that_is_not_finite_is_named_and_nothing_is_written(
+    folder: Path, selfprobe, value: float
+) -> None:
+    # A cache refuses such states when it is written: this one was spoiled afterwards.
+    (shard,) = (folder / "cache").glob("*.h5")
+    with h5py.File(shard, "r+") as file:
+        file["resid_post"][9, LAYERS.index(5), 0, 2] = value
+    status, out, err = selfprobe()
+    assert (status, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert "resid_post/5/mean_instruction of item 'item-009' holds nan or inf" in last
+    assert not (folder / "out").exists()
 
-    def broken(cache: ActivationsCache, site: str, **which: object) -> np.ndarray:
-        column = read(cache, site, **which).copy()
-        if which["layer"] == 5:
-            column[which["ids"].index("item-009"), 2] = np.inf
-        return column
 
-    monkeypatch.setattr(ActivationsCache, "read", broken)
-    status, _, err = selfprobe()
+def test_a_rate_is_found_where_it_was_planted(folder: Path, selfprobe) -> None:
+    rate = np.repeat(np.random.default_rng(1).random(N // 3), 3).round(3)
+    make_cache(folder / "rates", 8.0 * rate)
+    write_labels(folder, label=rate)
+    cache = folder / "rates" / "cache"
+    status, out, _ = selfprobe("--cache", cache, "--kind", "rate")
+    assert status == 0
+    result = json.loads((folder / "out" / "results.json").read_text())
+    row = result["probe"]
+    assert (row["site"], row["layer"], row["position"]) == PLANTED
+    assert row["p_max"] == 1 / 200
+    assert row["r2_ci"][0] > 0.5
+    labels = pd.read_csv(folder / "labels.csv")
+    opened = ActivationsCache.open(cache)
+    columns = {
+        cell: opened.read(cell[0], layer=cell[1], position=cell[2], ids=labels["id"].tolist())
+        for cell in opened.cells()
+    }
+    nested = nested_ridge_regression(
+        [Candidate(str(cell), (column,)) for cell, column in columns.items()],
+        labels["label"],
+        labels["id"].map(dict(zip(IDS, GROUPS, strict=True))),
+    )
+    for metric, interval in (("spearman", nested.spearman), ("r2", nested.r2)):
+        assert row[metric] == pytest.approx(interval.estimate, abs=1e-6)
+    assert f"Spearman correlation {row['spearman']:.2f}" in out
+    assert f"R-squared {row['r2']:.2f}" in out
+    loaded = load_probe(folder / "out" / "probe")
+    assert np.corrcoef(loaded.predict(columns[PLANTED]), labels["label"])[0, 1] > 0.8
+    scores = pd.read_csv(folder / "out" / "scores.csv")
+    np.testing.assert_allclose(scores["probe"], nested.predicted[0], atol=1e-6)
+    assert (folder / "out" / "predicted.png").exists()
+
+
+def test_noise_is_no_rate(folder: Path, selfprobe) -> None:
+    write_labels(folder, label=np.random.default_rng(8).random(N // 3).repeat(3))
+    status, out, _ = selfprobe("--kind", "rate", "--json")
+    row = json.loads(out)["probe"]
+    assert status == 0
+    assert row["p_max"] > 0.05
+    assert row["ci"][0] < 0 < row["ci"][1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "said"),
+    [
+        ("rate", {"label": ["0.5"] * 7 + ["half"] + ["0.1"] * (N - 8)}, "label 'half' is not a fi"),
+        ("rate", {"label": ["0.5"] * 7 + ["nan"] + ["0.1"] * (N - 8)}, "label 'nan' is not a fini"),
+        ("rate", {"label": [0.25] * N}, "every label is 0.25; there is nothing to predict"),
+        ("rate", {"label": Y, "group": [f"g{i % 4}" for i in range(N)]}, "only 4 groups for 5 fol"),
+        ("classes", {"label": ["a"] * N}, "every label is 'a'; there is nothing to predict"),
+        ("classes", {"label": ["a"] * 60 + ["b"] * 51 + ["c"] * 9}, "class 'c' has only 9 items"),
+    ],
+)
+def test_labels_of_other_kinds_that_cannot_be_used_are_refused(
+    folder: Path, selfprobe, kind: str, columns: dict[str, object], said: str
+) -> None:
+    write_labels(folder, **columns)
+    status, out, err = selfprobe("--kind", kind)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not (folder / "out").exists()
+
+
+def test_a_label_that_is_no_number_is_named_with_its_line(folder: Path, selfprobe) -> None:
+    pd.DataFrame({"id": IDS, "label": [0.5] * 7 + ["half"] + [0.1] * (N - 8)}).to_csv(
+        folder / "labels.csv", index=False
+    )
+    assert "labels.csv, line 9: label 'half'" in selfprobe("--kind", "rate")[2]
+
+
+def test_only_labels_of_0_and_1_have_a_choice_of_probes(folder: Path, selfprobe) -> None:
+    status, _, err = selfprobe("--kind", "rate", "--probe", "lda")
     assert status == 2
-    assert "resid_post/5/instruction_last of item 'item-009' holds nan or inf" in err
+    assert "probe: 'lda' is for labels of 0 and 1; leave --probe out with --kind rate" in err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "estimator"),
+    [("lda", LDAProbe), ("diff_means", DiffMeansProbe), ("logistic", LogisticProbe)],
+)
+def test_other_probes_are_fitted_tested_and_saved(
+    folder: Path, selfprobe, kind: str, estimator: type
+) -> None:
+    status, out, _ = selfprobe("--probe", kind, "--regroupings", 2, "--json")
+    row = json.loads(out)["probe"]
+    assert status == 0
+    assert row["kind"] == kind
+    assert (row["site"], row["layer"], row["position"]) == PLANTED
+    assert row["p_max"] == 1 / 200
+    assert isinstance(load_probe(folder / "out" / "probe"), estimator)
+
+
+def test_what_the_text_says_stands_beside_the_probe(folder: Path, selfprobe) -> None:
+    rng = np.random.default_rng(5)
+    write_prompts(folder, [f"Tell me about number {rng.integers(1000)}." for _ in range(N)])
+    status, out, _ = selfprobe("--prompts", folder / "prompts.jsonl")
+    assert status == 0
+    result = json.loads((folder / "out" / "results.json").read_text())
+    assert set(result["baselines"]) == {
+        "text", "type", "length", "tfidf_words", "tfidf_characters", "embedding",
+    }  # fmt: skip
+    assert result["baselines"]["text"]["auroc"] < 0.75
+    # The label is in the states and not in the text.
+    assert result["gap"]["beyond_text"]["ci"][0] > 0
+    assert result["controls"]["probe_within_text_bins"]["ci"][0] > 0.6
+    assert result["controls"]["projected_tfidf"]["auroc"] < 0.75
+    assert result["controls"]["embedding_layer"]["auroc"] < 0.75
+    assert result["controls"]["embedding_layer"]["probe_minus"]["ci"][0] > 0
+    assert "beyond the text: +0." in out
+    table = pd.read_csv(folder / "out" / "results.csv")
+    assert table["kind"].tolist() == (
+        ["selected"] + ["baseline"] * 6 + ["control"] * 3 + ["cell"] * 8
+    )
+    assert {"text", "text_probability"} <= set(pd.read_csv(folder / "out" / "scores.csv"))
+
+
+def test_a_label_that_the_text_says_is_not_beyond_it(folder: Path, selfprobe) -> None:
+    texts = [f"{'Kindly' if y else 'Rudely'} describe {i}." for i, y in enumerate(Y)]
+    write_prompts(folder, texts)
+    status, out, _ = selfprobe("--prompts", folder / "prompts.jsonl", "--json")
+    result = json.loads(out)
+    assert status == 0
+    assert result["baselines"]["text"]["auroc"] > 0.99
+    assert result["gap"]["beyond_text"]["estimate"] < 0.01
+    within = result["controls"]["probe_within_text_bins"]
+    assert within["auroc"] is None or within["ci"][0] < 0.6
+
+
+def test_a_rate_is_held_against_the_text_too(folder: Path, selfprobe) -> None:
+    rate = np.repeat(np.arange(N // 3) % 5, 3) / 4
+    write_labels(folder, label=rate)
+    names = ["none", "little", "half", "much", "all"]
+    write_prompts(folder, [f"Give me {names[int(4 * r)]} of it, {i}." for i, r in enumerate(rate)])
+    status, out, _ = selfprobe(
+        "--prompts", folder / "prompts.jsonl", "--kind", "rate", "--regroupings", 2
+    )
+    assert status == 0
+    result = json.loads((folder / "out" / "results.json").read_text())
+    assert result["baselines"]["text"]["r2"] > 0.9
+    gain = result["gap"]["beyond_text"]
+    assert (gain["of"], gain["ci"][0] < 0.01) == ("r2", True)
+    assert "in R-squared" in out
+
+
+def test_without_prompts_the_output_says_that_no_text_was_read(folder: Path, selfprobe) -> None:
+    _, out, _ = selfprobe("--regroupings", 1)
+    assert "text: no text baseline was run; give --prompts" in out
+    assert json.loads((folder / "out" / "results.json").read_text())["baselines"] is None
+
+
+def test_prompts_must_be_those_of_the_cache(folder: Path, selfprobe) -> None:
+    write_prompts(folder, ["x"] * N)
+    whole = (folder / "prompts.jsonl").read_text()
+    (folder / "prompts.jsonl").write_text("".join(whole.splitlines(keepends=True)[2:]))
+    status, out, err = selfprobe("--prompts", folder / "prompts.jsonl")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "prompts: 2 items ('item-" in err
+    assert "give the file that the cache was captured from" in err
+    assert "no file" in selfprobe("--prompts", folder / "nowhere.jsonl")[2]
+    # Where the cache knows no groups, the prompts do.
+    (folder / "prompts.jsonl").write_text(whole)
+    (folder / "cache" / "prompts.csv").unlink()
+    assert selfprobe("--prompts", folder / "prompts.jsonl", "--regroupings", 1)[0] == 0
+    assert json.loads((folder / "out" / "results.json").read_text())["n_groups"] == N // 3

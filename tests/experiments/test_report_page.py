@@ -99,6 +99,42 @@ def test_the_page_shows_every_inequality_baseline_and_setting(whole: str) -> Non
         assert shown in text
 
 
+def test_the_page_shows_every_control_with_its_reason(whole: str) -> None:
+    text = Elements(whole).text
+    for shown in (
+        "kinds of entity: control labels",
+        "0.71 [0.62, 0.79]",
+        "311 items, 25 types on both sides of a split",
+        "selectivity: opening words",
+        "only 2 surface types occur on both sides of a split; 4 are needed",
+        "the same architecture with random weights",
+        "+0.20 [0.15, 0.25]",
+        "only pairs within 5 bins of the text score",
+        "log-odds of this task's openings",
+        "the labels are made of the same samples",
+    ):
+        assert shown in text, shown
+    assert "Beside another model" not in text
+
+
+def test_the_page_shows_the_peer_where_there_is_one(tmp_path: Path) -> None:
+    result = made_up.task_result() | {"peer": made_up.peer(0.86)}
+    text = Elements(page(tmp_path, made_up.results(refusal=result), made_up.scores("refusal"))).text
+    for shown in (
+        "Beside another model: some-other-model",
+        "the same on 66% of the items",
+        "109 items in 84 groups",
+        "0.36 [0.31, ",
+        "neutral reader",
+    ):
+        assert shown in text, shown
+    assert not [word for word in UNEARNED if word in text.lower()]
+    small = made_up.task_result() | {"peer": made_up.peer(0.86, "no positive items among 9")}
+    text = Elements(page(tmp_path, made_up.results(refusal=small), made_up.scores("refusal"))).text
+    assert "nothing can be scored: no positive items among 9" in text
+    assert "0.36" not in text
+
+
 def test_unearned_words_are_not_on_the_page(whole: str) -> None:
     text = Elements(whole).text.lower()
     assert not [word for word in UNEARNED if word in text]
@@ -116,6 +152,8 @@ def test_texts_of_models_and_prompts_are_escaped(tmp_path: Path) -> None:
     result["strata"][0]["stratum"] = result["second_split"]["name"] = HOSTILE
     result["judges"]["names"] = [HOSTILE]
     result["baselines"][HOSTILE] = made_up.predictor(0.5)
+    result["peer"] = made_up.peer(0.86, HOSTILE) | {"model": HOSTILE}
+    result["controls"]["selectivity"][HOSTILE] = result["controls"]["selectivity"]["entity"]
     scores = made_up.scores("refusal")
     scores[["text", "completion", "stratum"]] = HOSTILE + "y" * 400
     html = page(tmp_path, made_up.results(refusal=result) | {"model": HOSTILE}, scores)

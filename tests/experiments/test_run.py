@@ -24,6 +24,7 @@ SAME_BYTES = (
     "items.jsonl",
     "behavior.jsonl",
     "self_predictions.jsonl",
+    "output_side.jsonl",
     "results.json",
     "results.csv",
     "scores.csv",
@@ -78,10 +79,27 @@ def test_results_have_what_was_promised(finished: Path) -> None:
         assert {"estimate", "ci"} <= set(task["gap"][gap])
     assert task["breakdown"]["stage"]
     assert task["second_split"]["n_groups"] == 7
+    controls, output = task["controls"], task["output_side"]
+    for row in (
+        *(controls[name] for name in ("embedding_layer", "random_weights", "projected_tfidf")),
+        *(controls["within_text_bins"][name] for name in ("probe", "verbal", "text")),
+        *(output[name] for name in ("max_probability", "top2_margin", "output_side")),
+    ):
+        assert {"auroc", "ci", "estimand", "kind", "rules_out"} <= set(row)
+    assert controls["selectivity"]["entity"]["n_types"] == 7
+    assert "openings" in output["opening_log_odds"]["reason"]
+    assert task["peer"] is None
 
 
 def test_the_folder_is_laid_out_as_designed(finished: Path) -> None:
-    for name in (*SAME_BYTES, "manifest.json", "cache/task", "cache/self_prediction", "figures"):
+    for name in (
+        *SAME_BYTES,
+        "manifest.json",
+        "cache/task",
+        "cache/self_prediction",
+        "cache/random_weights",
+        "figures",
+    ):
         assert (finished / name).exists(), name
     assert not list(finished.rglob("*.tmp"))
     assert not list(finished.rglob("*partial*"))
@@ -107,7 +125,13 @@ def test_read_back_for_a_notebook(finished: Path) -> None:
     assert {"probe", "report_probe", "transferred_probe", "verbal", "text"} <= set(
         contrast["predictor"]
     )
-    assert contrast.set_index("predictor")["estimand"]["verbal"] == "fixed"
+    rows = contrast.set_index("predictor")
+    assert rows["estimand"]["verbal"] == "fixed"
+    assert (
+        rows["kind"]["embedding_layer"] == rows["kind"]["selectivity_entity_control"] == "control"
+    )
+    assert rows["kind"]["output_side"] == "output"
+    assert rows["n_items"].eq(60).sum() > 20
     assert run.breakdown().stage == run.result()["breakdown"]["stage"]
     assert run.plot_layers().get_title() is not None
     assert len(run.behavior) == 60
@@ -176,6 +200,34 @@ def test_fewer_groups_than_folds_are_refused_before_the_work(
     with pytest.raises(ValueError, match="3 groups for task 'parity', but 5 folds"):
         Experiment("parity", str(tiny_folder), items=items).run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_peer_without_a_chat_template_reads_the_plain_text(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    from tests.conftest import make_tiny_model
+
+    peer = make_tiny_model("gpt2")
+    peer.module.save_pretrained(tmp_path / "peer")
+    peer.tokenizer.save_pretrained(tmp_path / "peer")
+    (tmp_path / "peer" / "chat_template.jinja").unlink()
+    settings = {"peer": str(tmp_path / "peer"), "n": 40, "permutations": 199}
+    run = Experiment("parity", str(tiny_folder), **settings).run(tmp_path / "run")
+    found = run.result()["peer"]
+    assert found["model"] == str(tmp_path / "peer")
+    assert 0 < found["agreement"] < 1
+    assert {"auroc", "ci", "probe_minus"} <= set(found["rows"]["peer_probe"])
+    assert found["rows"]["peer_probe"]["position"] in ("mean_instruction", "prompt_last")
+    assert found["rows"]["peer_behavior"]["estimand"] == "fixed"
+    behavior = pd.read_json(run.path / "peer_behavior.jsonl", lines=True)
+    assert list(behavior["item"]) == list(run.behavior["item"])
+    assert list(behavior["completions"]) != list(run.behavior["completions"])
+    (run.path / "peer_behavior.jsonl").unlink()
+    results = (run.path / "results.json").read_bytes()
+    Experiment("parity", str(tiny_folder), **settings).run(run.path)
+    assert (run.path / "results.json").read_bytes() == results
+    with pytest.raises(ValueError, match="holds another run .peer"):
+        Experiment("parity", str(tiny_folder), n=40).run(run.path)
 
 
 def test_log_odds_are_those_of_single_prompts(finished: Path, tiny_folder: Path) -> None:
