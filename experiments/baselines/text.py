@@ -169,8 +169,10 @@ class _Terms:
     def projected(
         self, projection: Float[np.ndarray, "term dimension"], train: Int[np.ndarray, "train"]
     ) -> Float[np.ndarray, "item dimension"]:
-        """The same rows times a matrix of all terms."""
+        """The same rows times a matrix of all terms; zeros without terms."""
         seen = self._seen(train)
+        if len(seen) == 0:
+            return np.zeros((self.weights.shape[0], projection.shape[1]))
         return np.asarray(self._weighted(train, seen) @ projection[seen])
 
     def _seen(self, train: Int[np.ndarray, "train"]) -> Int[np.ndarray, "seen"]:

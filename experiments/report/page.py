@@ -13,10 +13,11 @@ from markupsafe import Markup
 
 from experiments.records import write_text
 from experiments.report import formatting
+from experiments.report.controls import control_lines, peer_table
 from experiments.report.disagreement import disagreements
 from experiments.report.figures import FigurePaths
 from experiments.report.path import draw_path
-from experiments.report.predictors import forest_rows, result_row
+from experiments.report.predictors import forest_rows, predictor_rows, result_row
 from experiments.report.style import LOOKS
 from experiments.report.verdict import STAGES, sentence, stage, verdict
 from probes import FEW_GROUPS, HIGH_AUROC
@@ -137,7 +138,9 @@ def _task(
             for figure in TITLES
             if figure in figures
         ],
-        "rows": forest_rows(task_result),
+        "rows": predictor_rows(task_result),
+        "controls": control_lines(task_result),
+        "peer": peer_table(task_result),
         "gaps": {GAPS.get(k, k): row for k, row in (task_result.get("gap") or {}).items() if row},
         "strata": [
             {**row, "counted": formatting.counted(row["n"], row.get("n_groups"))}

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
+from experiments.report.controls import FITTED
 from experiments.report.formatting import auroc
 from experiments.report.layers import error_bar
 from experiments.report.style import INK, LOOKS, MUTED
@@ -165,8 +166,19 @@ class ForestRow:
 
 
 def forest_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
+    """Every row of the forest: `predictor_rows`, then the controls that are fitted like the probe."""
+    controls = dict(task_result.get("controls") or {}) | dict(task_result.get("output_side") or {})
+    rows = [
+        ForestRow(name.replace("_", " "), "control", controls.get(name) or {})
+        for name in (*FITTED, "output_side")
+    ]
+    shown = [row for row in rows if row.row.get("auroc") is not None]
+    return [*predictor_rows(task_result), *shown]
+
+
+def predictor_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
     """Probes, words, text, then the single baselines; none without an AUROC."""
-    named = [look for look in LOOKS if look != "baseline"]
+    named = [look for look in LOOKS if look not in ("baseline", "control")]
     rows = [ForestRow(LOOKS[p].label, p, result_row(task_result, p)) for p in named]
     for name, row in (task_result.get("baselines") or {}).items():
         if name != "text":

@@ -35,6 +35,7 @@ LOOKS = {
     "supervised_words": Look("words, supervised", "#D55E00", (0, (1.2, 3)), "P"),
     "text": Look("text alone", "#CC79A7", (0, (5, 1.5, 1.2, 1.5)), "^"),
     "baseline": Look("baseline", "#666666", (0, (3, 3)), "v"),
+    "control": Look("control", "#8A6D00", (0, (1, 2)), "d"),
 }
 
 _RC = {
