@@ -74,7 +74,7 @@ def predictor_table(
         }
         for name, (_, estimand) in predictions.rows().items()
     ]
-    rows += [shared | control for control in controls]
+    rows += [{**shared, **control} for control in controls]
     for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
         for (site, layer, position), auroc in zip(grid.cells, grid.nested.curve, strict=True):
             rows.append(

@@ -158,4 +158,4 @@ def _straddling(
     codes: Int[np.ndarray, "item"], folds: Int[np.ndarray, "regrouping item"]
 ) -> Int[np.ndarray, "item"]:
     """Whether each item's type is on both sides of a split in any regrouping."""
-    return np.any([_occurs_elsewhere(codes, fold_of) for fold_of in folds], axis=0)
+    return np.asarray(np.any([_occurs_elsewhere(codes, fold_of) for fold_of in folds], axis=0))

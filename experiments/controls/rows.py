@@ -120,7 +120,7 @@ class Scoring:
         self, members: Bool[np.ndarray, " item"], *scored: Scored
     ) -> tuple[Scoring, list[Scored]]:
         """The same on some of the items alone, and predictors on these; what was trained stays as it is."""
-        kept = [
+        kept: list[Scored] = [
             (np.asarray(scores)[..., members], estimand)
             for scores, estimand in (self.probe, *scored)
         ]

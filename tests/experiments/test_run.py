@@ -226,7 +226,7 @@ def test_a_peer_without_a_chat_template_reads_the_plain_text(
     results = (run.path / "results.json").read_bytes()
     Experiment("parity", str(tiny_folder), **settings).run(run.path)
     assert (run.path / "results.json").read_bytes() == results
-    with pytest.raises(ValueError, match="holds another run .peer"):
+    with pytest.raises(ValueError, match=r"holds another run .peer"):
         Experiment("parity", str(tiny_folder), n=40).run(run.path)
 
 
