@@ -125,3 +125,10 @@ def mean_of_standardized(
     """Scores z-scored within the fold, mean over sources; 0 where a training set held one class."""
     standard = [within_fold_zscores(np.moveaxis(one, 1, 0), folds) for one in values]
     return np.moveaxis(np.nan_to_num(np.mean(standard, axis=0), nan=0.0), 0, 1)
+
+
+def mean_of_sources(
+    values: Sequence[NDArray[np.float64]], folds: NDArray[np.int64]
+) -> Float[np.ndarray, "penalty test column"]:
+    """Scores in their own units, mean over sources; 0 where a training set held one class."""
+    return np.asarray(np.nan_to_num(np.mean(values, axis=0), nan=0.0))

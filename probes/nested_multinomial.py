@@ -37,8 +37,20 @@ from probes.column_scores import (
 )
 from probes.multinomial import MultinomialProbe
 from probes.nested import modal_choice
-from probes.nested_folds import NestedCell, nested_cell, scores_of_selected, selected_cells
-from probes.permutation import MIN_PERMUTATIONS, MaxStatistic, handed_on
+from probes.nested_folds import (
+    NestedCell,
+    mean_of_sources,
+    nested_cell,
+    scores_of_selected,
+    selected_cells,
+)
+from probes.permutation import (
+    MIN_PERMUTATIONS,
+    MaxStatistic,
+    check_permutations,
+    handed_on,
+    permuted_grid,
+)
 from probes.ridge import Refit
 from probes.splits import check_groups, class_codes, group_codes, grouped_folds_of_classes
 from probes.standardize import column_scaling
@@ -138,7 +150,7 @@ def nested_multinomial(
                     for source in candidate.read()
                 ],
                 folds,
-                combine=lambda probabilities, _: np.mean(probabilities, axis=0),
+                combine=mean_of_sources,
                 quality=lambda held_out, fold_of: _inner_auroc(codes, held_out, fold_of),
             )
         except ValueError as error:
@@ -198,39 +210,21 @@ def max_class_statistic_test(
     grid = checked_penalties("ridge", alphas)
     fold_of = np.asarray(folds)
     check_groups(fold_of, groups)
-    if n_permutations < MIN_PERMUTATIONS:
-        raise ValueError(
-            f"n_permutations must be at least {MIN_PERMUTATIONS}, got {n_permutations}"
-        )
+    check_permutations(n_permutations)
     labels = np.column_stack([codes, handed_on(codes, groups, n_permutations, seed)])
     of_class = (labels[..., None] == np.arange(len(classes))).astype(np.int64)
     columns = of_class.reshape(len(codes), -1)
-    names = np.unique(fold_of)
-    masks = fold_of != names[:, None]
 
-    def evaluate(candidate: Candidate) -> Float[np.ndarray, "penalty column"]:
-        try:
-            streams = zip(
-                *(
-                    source_scores("ridge", source, columns, grid, standardize=standardize)(masks)
-                    for source in candidate.read()
-                ),
-                strict=True,
-            )
-            scores = np.zeros((len(grid), *columns.shape))
-            for fold, of_sources in zip(names, streams, strict=True):
-                values = np.mean([one.values for one in of_sources], axis=0)
-                scores[:, fold_of == fold] = np.nan_to_num(values, nan=0.0)
-        except ValueError as error:
-            raise ValueError(f"candidate {candidate.name!r}: {error}") from error
-        by_class = scores.reshape(len(grid), *of_class.shape)
-        return np.stack([same_fold_class_auroc(labels, one, fold_of) for one in by_class])
+    def statistic(scores: Float[np.ndarray, "item column"]) -> Float[np.ndarray, "labeling"]:
+        return same_fold_class_auroc(labels, scores.reshape(of_class.shape), fold_of)
 
-    aurocs = np.stack(map_in_threads(evaluate, candidates, progress))
-    return MaxStatistic(
-        tuple(candidate.name for candidate in candidates),
-        aurocs[..., 0],
-        np.moveaxis(aurocs[..., 1:], 2, 0),
+    return permuted_grid(
+        candidates,
+        fold_of,
+        lambda source: source_scores("ridge", source, columns, grid, standardize=standardize),
+        combine=mean_of_sources,
+        statistic=statistic,
+        progress=progress,
     )
 
 

@@ -6,7 +6,7 @@ Rows are never shuffled freely: labels that are alike within groups make a free 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
-from probes.column_scores import ProbeKind, checked_penalties, source_scores
+from probes.column_scores import ProbeKind, SourceScores, checked_penalties, source_scores
 from probes.metrics import same_fold_auroc
-from probes.nested_folds import mean_of_standardized
+from probes.nested_folds import Combine, mean_of_standardized
+from probes.ridge import Refit
 from probes.splits import binary_labels, check_groups, group_codes
 
 MIN_PERMUTATIONS = 199
@@ -121,37 +122,66 @@ def max_statistic_test(
     grid = checked_penalties(probe, penalties)
     fold_of = np.asarray(folds)
     check_groups(fold_of, groups)
-    if n_permutations < MIN_PERMUTATIONS:
-        raise ValueError(
-            f"n_permutations must be at least {MIN_PERMUTATIONS}, got {n_permutations}"
-        )
+    check_permutations(n_permutations)
     if unit not in ("whole_group", "within_group"):
         raise ValueError(f"unit must be 'whole_group' or 'within_group', got {unit!r}")
     permute = whole_group_permutations if unit == "whole_group" else within_group_permutations
     columns = np.column_stack([labels, permute(labels, groups, n_permutations, seed)])
 
-    def evaluate(candidate: Candidate) -> Float[np.ndarray, "penalty column"]:
+    return permuted_grid(
+        candidates,
+        fold_of,
+        lambda source: source_scores(probe, source, columns, grid, standardize=standardize),
+        combine=mean_of_standardized,
+        statistic=lambda scores: same_fold_auroc(columns, scores, fold_of),
+        progress=progress,
+    )
+
+
+def permuted_grid(
+    candidates: Sequence[Candidate],
+    folds: Int[np.ndarray, "item"],
+    scores_of: Callable[[ArrayLike | Refit], SourceScores],
+    *,
+    combine: Combine,
+    statistic: Callable[[Float[np.ndarray, "item column"]], Float[np.ndarray, "column"]],
+    progress: Progress | None,
+) -> MaxStatistic:
+    """A statistic of every cell and penalty, out of fold, for observed and permuted labels at once.
+
+    Args:
+        scores_of: how a source scores the label columns, the observed ones first.
+        combine: the scores of several sources into one.
+        statistic: one value a labeling, the observed one first, from the scores of one penalty.
+    """
+    names = np.unique(folds)
+    masks = folds != names[:, None]
+
+    def evaluate(candidate: Candidate) -> Float[np.ndarray, "penalty labeling"]:
         try:
-            sources = [
-                source_scores(probe, source, columns, grid, standardize=standardize)
-                for source in candidate.read()
+            streams = zip(*(scores_of(s)(masks) for s in candidate.read()), strict=True)
+            parts = [
+                combine([one.values for one in of_sources], folds[folds == fold])
+                for fold, of_sources in zip(names, streams, strict=True)
             ]
-            streams = zip(*(scores_of(masks) for scores_of in sources), strict=True)
-            scores = np.zeros((len(grid), *columns.shape))
-            for fold, of_sources in zip(names, streams, strict=True):
-                rows = fold_of == fold
-                scores[:, rows] = mean_of_standardized(
-                    [s.values for s in of_sources], fold_of[rows]
-                )
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error
-        return np.stack([same_fold_auroc(columns, one, fold_of) for one in scores])
+        scores = np.empty((len(parts[0]), len(folds), parts[0].shape[2]))
+        for fold, part in zip(names, parts, strict=True):
+            scores[:, folds == fold] = part
+        return np.stack([statistic(one) for one in scores])
 
-    names = np.unique(fold_of)
-    masks = fold_of != names[:, None]
-    aurocs = np.stack(map_in_threads(evaluate, candidates, progress))
+    grid = np.stack(map_in_threads(evaluate, candidates, progress))
     return MaxStatistic(
         tuple(candidate.name for candidate in candidates),
-        aurocs[..., 0],
-        np.moveaxis(aurocs[..., 1:], 2, 0),
+        grid[..., 0],
+        np.moveaxis(grid[..., 1:], 2, 0),
     )
+
+
+def check_permutations(n_permutations: int) -> None:
+    """Raise ValueError for fewer than a p-value of 0.005 needs."""
+    if n_permutations < MIN_PERMUTATIONS:
+        raise ValueError(
+            f"n_permutations must be at least {MIN_PERMUTATIONS}, got {n_permutations}"
+        )

@@ -17,7 +17,13 @@ from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
 from probes.column_scores import checked_penalties, from_weak_to_strong, ridge_scores
 from probes.nested import modal_choice
-from probes.nested_folds import NestedCell, nested_cell, scores_of_selected, selected_cells
+from probes.nested_folds import (
+    NestedCell,
+    mean_of_sources,
+    nested_cell,
+    scores_of_selected,
+    selected_cells,
+)
 from probes.regression_scores import r2_interval, same_fold_spearman, spearman_interval
 from probes.ridge import ALPHAS
 from probes.splits import (
@@ -128,7 +134,7 @@ def nested_ridge_regression(
             return nested_cell(
                 sources,
                 fold_rows,
-                combine=lambda guesses, _: np.mean(guesses, axis=0),
+                combine=mean_of_sources,
                 quality=lambda held_out, fold_of: _inner_closeness(values, held_out, fold_of),
             )
         except ValueError as error:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from probes._parallel import Progress, map_in_threads
+from probes._parallel import Progress
 from probes.candidates import Candidate
-from probes.permutation import MIN_PERMUTATIONS, MaxStatistic, handed_on
+from probes.column_scores import checked_penalties, ridge_scores
+from probes.nested_folds import mean_of_sources
+from probes.permutation import (
+    MIN_PERMUTATIONS,
+    MaxStatistic,
+    check_permutations,
+    handed_on,
+    permuted_grid,
+)
 from probes.regression_scores import rank_correlations
-from probes.ridge import ALPHAS, RidgeSource
+from probes.ridge import ALPHAS
 from probes.splits import check_groups, continuous_target
 
 
@@ -40,30 +47,17 @@ def max_spearman_test(
         n_permutations: at least 199.
     """
     values = continuous_target(y)
+    grid = checked_penalties("ridge", alphas)
     fold_of = np.asarray(folds)
     check_groups(fold_of, groups)
-    if n_permutations < MIN_PERMUTATIONS:
-        raise ValueError(
-            f"n_permutations must be at least {MIN_PERMUTATIONS}, got {n_permutations}"
-        )
+    check_permutations(n_permutations)
     columns = np.column_stack([values, handed_on(values, groups, n_permutations, seed)])
 
-    def evaluate(candidate: Candidate) -> Float[np.ndarray, "alpha column"]:
-        try:
-            sources = [RidgeSource(source, standardize=standardize) for source in candidate.read()]
-        except ValueError as error:
-            raise ValueError(f"candidate {candidate.name!r}: {error}") from error
-        predicted = np.empty((len(alphas), *columns.shape))
-        for fold in np.unique(fold_of):
-            train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
-            predicted[:, test] = np.mean(
-                [source.scores(train, test, columns[train], alphas) for source in sources], axis=0
-            )
-        return np.stack([rank_correlations(columns, one, fold_of) for one in predicted])
-
-    grid = np.stack(map_in_threads(evaluate, candidates, progress))
-    return MaxStatistic(
-        tuple(candidate.name for candidate in candidates),
-        grid[..., 0],
-        np.moveaxis(grid[..., 1:], 2, 0),
+    return permuted_grid(
+        candidates,
+        fold_of,
+        lambda source: ridge_scores(source, columns, grid, standardize=standardize),
+        combine=mean_of_sources,
+        statistic=lambda predicted: rank_correlations(columns, predicted, fold_of),
+        progress=progress,
     )
