@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from activations_cache import ActivationsCache
+from activations_cache import ActivationsCache, Cell
 from experiments.label_files import Kind, Labels
 from experiments.labeled.binary import measure_binary
+from experiments.labeled.classes import measure_classes
 from experiments.labeled.fitted import fit_probe
 from experiments.labeled.measured import Measured, ProbeSettings
 from experiments.labeled.rate import measure_rate
@@ -23,14 +24,20 @@ from experiments.labeled.states import States
 from experiments.probe_files import SavedProbe
 from experiments.progress import Reporter, Silent
 from experiments.records import json_number
-from experiments.result_json import cell_json
 from probes import SampleEfficiency
+
+PROBES: dict[Kind, str] = {"classes": "multinomial"}
+"""What is fitted to a kind of label that leaves no choice."""
 
 SCHEMA = 1
 """Of `results.json`; raised when a field changes its meaning."""
 
 Measure = Callable[[States, Labels, ProbeSettings, Sequence[str] | None, Reporter], Measured]
-MEASURES: dict[Kind, Measure] = {"binary": measure_binary, "rate": measure_rate}
+MEASURES: dict[Kind, Measure] = {
+    "binary": measure_binary,
+    "rate": measure_rate,
+    "classes": measure_classes,
+}
 
 
 def check_kind(kind: Kind, settings: ProbeSettings) -> None:
@@ -94,9 +101,9 @@ def probe_labels(
         "regroupings": settings.regroupings,
         "seed": settings.seed,
         "probe": {
-            "kind": settings.probe,
+            "kind": PROBES.get(labels.kind, settings.probe),
             **measured.score,
-            **_penalty(cell_json((cell, penalty))),
+            **_cell(settings, labels.kind, (cell, penalty)),
             "p_max": measured.null.p_value,
             "n_permutations": len(measured.null.null),
         },
@@ -132,9 +139,12 @@ def _predicts(labels: Labels) -> str:
     return {"binary": "label 1", "rate": "the label", "classes": "the label's class"}[labels.kind]
 
 
-def _penalty(cell: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no nan, which stands for a probe without a penalty."""
-    return cell | {"alpha": json_number(cell["alpha"])}
+def _cell(settings: ProbeSettings, kind: Kind, chosen: tuple[Cell, float]) -> dict[str, Any]:
+    """The cell, and the penalty under the name that its probe gives it; None for a probe without one."""
+    (site, layer, position), penalty = chosen
+    probe = PROBES.get(kind, settings.probe)
+    name = {"logistic": "C", "multinomial": "C", "lda": "shrinkage"}.get(probe, "alpha")
+    return {"site": site, "layer": layer, "position": position, name: json_number(penalty)}
 
 
 def _efficiency(found: SampleEfficiency) -> dict[str, Any]:

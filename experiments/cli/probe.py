@@ -114,11 +114,10 @@ def _report(result: dict[str, Any], out: Path) -> None:
     if result["baselines"] is None:
         print("text: no text baseline was run; give --prompts to see what the text alone says")
     else:
+        print(f"text alone: {_score(result, result['baselines']['text'])}")
+    if result["gap"]:
         of = " in R-squared" if result["kind"] == "rate" else ""
-        print(
-            f"text alone: {_score(result, result['baselines']['text'])}; "
-            f"beyond the text: {gain(result['gap'].get('beyond_text'))}{of}"
-        )
+        print(f"beyond the text: {gain(result['gap']['beyond_text'])}{of}")
     for name, control in result["controls"].items():
         print(f"{name.replace('_', ' ')}: {_score(result, control)}")
     if result["unlabeled"]:
@@ -134,7 +133,10 @@ def _score(result: dict[str, Any], row: dict[str, Any]) -> str:
     if row.get(metric.key) is None:
         return f"not scored ({row.get('reason')})"
     text = f"{metric.label} {estimate(row[metric.key], row['ci'])}"
-    return text if "r2" not in row else f"{text}, R-squared {estimate(row['r2'], row['r2_ci'])}"
+    for key, label in (("r2", "R-squared"), ("balanced_accuracy", "balanced accuracy")):
+        if key in row:
+            text += f", {label} {estimate(row[key], row[f'{key}_ci'])}"
+    return text
 
 
 def _labels(result: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from numpy import ndarray
 
 from experiments.label_files import Labels
 from experiments.labeled.measured import ProbeSettings
-from probes import RidgeRegressionProbe, probe_of
+from probes import MultinomialProbe, RidgeRegressionProbe, probe_of
 from probes.storage import StoredProbe
 
 
@@ -18,6 +18,8 @@ def fit_probe(
     features: Float32[ndarray, "item d_model"],
 ) -> StoredProbe:
     """Fit the kind of probe that the labels want."""
+    if labels.kind == "classes":
+        return MultinomialProbe(C=penalty).fit(features, labels.y)
     if labels.kind == "rate":
         return RidgeRegressionProbe(alpha=penalty).fit(features, labels.y)
     return probe_of(settings.probe, penalty).fit(features, labels.y)

@@ -22,7 +22,7 @@ class Metric:
 METRICS = {
     "auroc": Metric("auroc", "AUROC", 0.5, 0.7),
     "spearman": Metric("spearman", "Spearman correlation", 0.0, 0.4),
-    "macro_auroc": Metric("macro_auroc", "AUROC, mean over classes", 0.5, 0.7),
+    "class_auroc": Metric("class_auroc", "AUROC, mean over pairs of classes", 0.5, 0.7),
 }
 
 

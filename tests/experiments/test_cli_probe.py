@@ -86,7 +86,7 @@ def test_a_planted_label_is_found_where_it_was_planted(folder: Path, selfprobe) 
     ]
     assert elsewhere["score"].between(0.25, 0.75).all()
     efficiency = result["sample_efficiency"]
-    assert efficiency["groups"] == [8, 11, 14, 19, 24, 32]
+    assert (efficiency["groups"][0], efficiency["groups"][-1]) == (8, 32)
     assert efficiency["auroc"][-1] == pytest.approx(row["auroc"], abs=0.01)
 
 
@@ -368,3 +368,30 @@ def test_prompts_must_be_those_of_the_cache(folder: Path, selfprobe) -> None:
     (folder / "cache" / "prompts.csv").unlink()
     assert selfprobe("--prompts", folder / "prompts.jsonl")[0] == 0
     assert json.loads((folder / "out" / "results.json").read_text())["n_groups"] == N // 3
+
+
+def test_classes_are_told_apart_where_they_were_planted(folder: Path, selfprobe) -> None:
+    names = np.array(["comply", "partial", "refuse"])[np.arange(N // 3) % 3].repeat(3)
+    make_cache(folder / "classes", 3.0 * (names == "refuse") - 3.0 * (names == "comply"))
+    write_labels(folder, label=names)
+    write_prompts(folder, [f"Tell me about {i % 7}." for i in range(N)])
+    status, out, _ = selfprobe(
+        *("--cache", folder / "classes" / "cache", "--kind", "classes", "--regroupings", 1),
+        *("--folds", 3, "--prompts", folder / "prompts.jsonl"),
+    )
+    assert status == 0
+    result = json.loads((folder / "out" / "results.json").read_text())
+    row = result["probe"]
+    assert (row["site"], row["layer"], row["position"]) == PLANTED
+    assert (row["kind"], row["p_max"]) == ("multinomial", 1 / 200)
+    assert row["class_auroc"] > 0.9
+    assert result["classes"] == {"comply": 42, "partial": 39, "refuse": 39}
+    assert np.sum(row["confusion"]) == N
+    scores = pd.read_csv(folder / "out" / "scores.csv")
+    right = (scores["predicted"] == scores["label"]).groupby(scores["label"]).mean()
+    assert right.mean() == pytest.approx(row["balanced_accuracy"])
+    assert result["baselines"]["text"]["class_auroc"] < 0.75
+    assert result["gap"] == {}
+    assert "balanced accuracy 0." in out
+    probe = load_probe(folder / "out" / "probe")
+    assert list(probe.classes_) == ["comply", "partial", "refuse"]
