@@ -10,8 +10,8 @@ Transfer and degeneracy train at the layer and with the penalty that were select
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 
 from activations_cache import Cell
 from experiments.config import RunConfig
-from experiments.progress import Advance
+from experiments.progress import Advance, Reporter
 from experiments.records import json_number
 from experiments.result_json import interval_json
 from experiments.task_data import TaskData
@@ -46,7 +46,7 @@ N_STEPS = 4
 """Steps that `ProbeDirections.to_json` reports."""
 
 
-AtLayers = Mapping[int, tuple[np.ndarray, np.ndarray]]
+AtLayers = Mapping[int | None, tuple[np.ndarray, np.ndarray]]
 """Layer -> a direction `[1, d_model]`, and directions `[permutation, d_model]` of permuted labels."""
 
 
@@ -94,6 +94,17 @@ class ProbeDirections:
         chosen = self.probe["selected"][regrouping][fold]
         return chosen["site"], chosen["layer"], chosen["position"]
 
+    def features(
+        self,
+        context: str,
+        selected: Callable[[int, int], Cell],
+        rows: np.ndarray | slice,
+        regrouping: int,
+        fold: int,
+    ) -> Float[np.ndarray, "item d_model"]:
+        """Some items' activations in a context, at the layer that was selected without a fold."""
+        return self.read(context, selected(regrouping, fold))[rows]
+
     def at_layers(self, context: str, position: str) -> AtLayers:
         """The directions fitted on all items; `position` is that of the task context."""
         labels = np.column_stack([self.data.outcome, self._permuted])
@@ -139,9 +150,7 @@ class ProbeDirections:
         domains = [
             Domain(
                 name,
-                lambda r, fold, context=context, rows=rows: self.read(context, self.cell(r, fold))[
-                    rows
-                ],
+                partial(self.features, context, self.cell, rows),
                 self.data.outcome[rows],
                 self.data.groups[rows],
             )
@@ -173,7 +182,7 @@ class ProbeDirections:
 
     def _degeneracy(self) -> dict[str, Any]:
         found = degeneracy(
-            lambda regrouping, fold: self.read("task", self.cell(regrouping, fold)),
+            partial(self.features, "task", self.cell, slice(None)),
             self.data.outcome,
             self.data.groups,
             alpha=self.alphas,
@@ -186,6 +195,28 @@ class ProbeDirections:
             "one_direction": json_number(np.mean(found.control)),
             "p_value": found.p_value,
         }
+
+
+def directions_of_run(
+    tasks: Sequence[TaskData],
+    results: Mapping[str, Mapping[str, Any]],
+    config: RunConfig,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """What `directions.json` holds: every task that was not skipped, and tasks together where there are several.
+
+    `results` are the tasks' results by name.
+    """
+    probes = {
+        data.task.name: ProbeDirections(data, results[data.task.name]["probe"], config)
+        for data in tasks
+        if not results[data.task.name]["skipped"]
+    }
+    found = {}
+    for name, probe in probes.items():
+        with reporter.stage(f"{name}: directions", N_STEPS) as advance:
+            found[name] = probe.to_json(advance)
+    return {"tasks": found, "across_tasks": tasks_together(probes)}
 
 
 def tasks_together(tasks: Mapping[str, ProbeDirections]) -> dict[str, Any] | None:
@@ -201,7 +232,7 @@ def tasks_together(tasks: Mapping[str, ProbeDirections]) -> dict[str, Any] | Non
         domains = [
             Domain(
                 name,
-                lambda r, fold, task=task, source=source: task.read("task", source.cell(r, fold)),
+                partial(task.features, "task", source.cell, slice(None)),
                 task.data.outcome,
                 np.array([f"{name}/{group}" for group in task.data.groups]),
             )

@@ -12,12 +12,23 @@ import pandas as pd
 from experiments.breakdown import Breakdown
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
-from experiments.records import read_rows, write_json, write_text
-from experiments.report import plot_layers
+from experiments.records import read_json, read_rows, write_json, write_text
+from experiments.report import cosine_figure, plot_layers, transfer_figure
 from experiments.run_folder import RunFolder, versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TRANSFER_COLUMNS = [
+    "trained_on",
+    "tested_on",
+    "auroc",
+    "ci_low",
+    "ci_high",
+    "balanced_accuracy",
+    "shifted_accuracy",
+]
 
 SCHEMA = 1
 """Of `results.json`; raised when a field changes its meaning."""
@@ -115,10 +126,80 @@ class Run:
             raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
         return Breakdown.from_json(result["breakdown"])
 
+    @cached_property
+    def _directions(self) -> dict[str, Any]:
+        mend = "run the same command again"
+        if not self.folder.directions.is_file():
+            raise ValueError(f"{self.path} holds no {self.folder.directions.name}; {mend}")
+        return read_json(self.folder.directions, f"delete it and {mend}")
+
+    def directions(self, task: str | None = None) -> dict[str, Any]:
+        """The directions of a task's probe: `cosines`, transfer over `contexts` and `strata`, `degeneracy`.
+
+        Raises:
+            ValueError: as `result`; the task was skipped, or the run was made before there were any.
+        """
+        result = self.result(task)
+        if result["skipped"]:
+            raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
+        found: dict[str, Any] = self._directions["tasks"][result["task"]]
+        return found
+
+    def across_tasks(self) -> dict[str, Any]:
+        """Cosines and transfer between the tasks of the run.
+
+        Raises:
+            ValueError: fewer than two tasks could be scored.
+        """
+        found: dict[str, Any] | None = self._directions["across_tasks"]
+        if found is None:
+            raise ValueError(f"{self.path} has fewer than two tasks that could be scored")
+        return found
+
+    def cosines(self, task: str | None = None) -> pd.DataFrame:
+        """Cosines between the layers' directions in the task context, a row and a column a layer."""
+        cosines = self.directions(task)["cosines"]
+        layers = pd.Index(cosines["layers"], name="layer")
+        return pd.DataFrame(cosines["values"], index=layers, columns=layers)
+
+    def transfer(self, over: str = "contexts", task: str | None = None) -> pd.DataFrame:
+        """The transfer matrix as a table, a row an entry.
+
+        Args:
+            over: "contexts", "strata" or "tasks" (of the whole run).
+            task: as everywhere.
+        """
+        matrix = self._transfer_matrix(over, task)
+        rows = [
+            {"trained_on": name, "tested_on": entry["tested_on"]}
+            | {"auroc": entry["auroc"], "ci_low": entry["ci"][0], "ci_high": entry["ci"][1]}
+            | {key: entry[key] for key in ("balanced_accuracy", "shifted_accuracy")}
+            for name, entries in zip(matrix["names"], matrix["entries"], strict=True)
+            for entry in entries
+        ]
+        return pd.DataFrame(rows, columns=TRANSFER_COLUMNS)
+
+    def _transfer_matrix(self, over: str, task: str | None) -> dict[str, Any]:
+        if over not in ("contexts", "strata", "tasks"):
+            raise ValueError(f"over: {over!r} is not one of contexts, strata, tasks")
+        matrix: dict[str, Any] = (
+            self.across_tasks()["transfer"] if over == "tasks" else self.directions(task)[over]
+        )
+        return matrix
+
     def plot_layers(self, task: str | None = None, ax: Axes | None = None) -> Axes:
         """The layer curve: probe in both contexts, null band, text and words."""
         axes: Axes = plot_layers(self.result(task), ax=ax)
         return axes
+
+    def plot_cosines(self, task: str | None = None) -> Figure:
+        """Cosines between layers, those of permuted labels, and those between contexts by layer."""
+        return cosine_figure(self.directions(task)["cosines"])
+
+    def plot_transfer(self, over: str = "contexts", task: str | None = None) -> Figure:
+        """The transfer matrix over "contexts", "strata" or "tasks"."""
+        matrix = self._transfer_matrix(over, task)
+        return transfer_figure(matrix)
 
 
 def load_run(path: str | Path) -> Run:

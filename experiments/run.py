@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from experiments.controls import (
     load_peer,
     open_controls,
 )
+from experiments.directions import directions_of_run
 from experiments.elicitation import (
     ANSWER_TOKENS,
     SelfPrediction,
@@ -36,8 +38,8 @@ from experiments.elicitation import (
 from experiments.finished import Run, load_run, write_results
 from experiments.items import first_groups, item_from_row, load_items
 from experiments.progress import Reporter, Silent
-from experiments.records import read_rows, write_rows
-from experiments.report import write_figures, write_page
+from experiments.records import read_json, read_rows, write_json, write_rows
+from experiments.report import write_direction_figures, write_figures, write_page
 from experiments.run_folder import COLLECTED, RunFolder
 from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
@@ -150,6 +152,7 @@ class _Stages:
                 "random weights": self._capture_random_weights,
                 "peer": self._read_with_peer,
                 "contrast": self._contrast,
+                "directions": self._directions,
                 "report": self._report,
             }
             todo = self.folder.stages(self.config)
@@ -304,17 +307,17 @@ class _Stages:
     def _by_task(self, items: dict[str, list[Item]]) -> dict[Task, list[Item]]:
         return {task: items[task.name] for task in self.tasks}
 
-    def _contrast(self) -> None:
+    @contextmanager
+    def _joined(self) -> Iterator[list[TaskData]]:
+        """The records of every task side by side, while the caches are open."""
         behavior = [Behavior.from_row(row) for row in read_rows(self.folder.behavior)]
         reports = [SelfPrediction(**row) for row in read_rows(self.folder.self_predictions)]
         with (
             ActivationsCache.open(self.folder.task_cache) as task_cache,
             ActivationsCache.open(self.folder.report_cache) as report_cache,
-            open_controls(self.config, self.folder) as records,
         ):
-            contrasts = []
-            for task in self.tasks:
-                data = TaskData.join(
+            yield [
+                TaskData.join(
                     task,
                     self.items[task.name],
                     behavior,
@@ -324,12 +327,26 @@ class _Stages:
                     report_cache,
                     self.config.probed_spec(),
                 )
-                contrasts.append(contrast(data, records, self.config, self.reporter))
+                for task in self.tasks
+            ]
+
+    def _contrast(self) -> None:
+        with self._joined() as joined, open_controls(self.config, self.folder) as records:
+            contrasts = [contrast(data, records, self.config, self.reporter) for data in joined]
         write_results(self.folder, self.config, contrasts)
+
+    def _directions(self) -> None:
+        results = self.folder.read_results()["tasks"]
+        with self._joined() as joined:
+            found = directions_of_run(joined, results, self.config, self.reporter)
+        write_json(self.folder.directions, found)
 
     def _report(self) -> None:
         run = load_run(self.folder.path)
         with self.reporter.stage("report", 1) as advance:
             figures = write_figures(run.results, run.scores, self.folder.figures)
-            write_page(run.results, run.scores, figures, self.folder.page)
+            directions = read_json(self.folder.directions, "run the same command again")
+            for name, paths in write_direction_figures(directions, self.folder.figures).items():
+                figures[name] |= paths
+            write_page(run.results, run.scores, figures, self.folder.page, directions=directions)
             advance(1)

@@ -48,6 +48,7 @@ class RunFolder:
         self.results = path / "results.json"
         self.table = path / "results.csv"
         self.scores = path / "scores.csv"
+        self.directions = path / "directions.json"
         self.figures = path / "figures"
         self.page = path / "report.html"
         self.error_log = path / "error.log"
@@ -61,6 +62,7 @@ class RunFolder:
             "random weights": (self.random_cache,),
             "peer": (self.peer_behavior, self.peer_cache),
             "contrast": (self.results, self.table, self.scores),
+            "directions": (self.directions,),
             "report": (self.page,),
         }
         """Stage -> what it leaves behind, in the order of the work."""

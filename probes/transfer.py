@@ -90,8 +90,8 @@ def transfer_matrix(
             same fold of all domains.
         seed: of own folds.
 
-    Intervals are those of a procedure. Between domains that share no group the training items are never test items, so
-    that those intervals are wider than need be.
+    Intervals are those of a procedure, with what training adds bounded and not measured: with a strong signal up to a
+    third too wide, and wider than need be between domains that share no group, whose items are never in both roles.
 
     Raises ValueError for a domain whose labels cannot be scored (`domain_reason`), a group in different folds, domains
     of different features, and nan or inf.
@@ -124,7 +124,9 @@ def transfer_matrix(
         _check_widths(names, features)
         for s in range(len(domains)):
             train = rows[s][r] != fold
-            cut = _Cut.fit(features[s][train], labels[s][train], groups[s][train], alphas[r, fold])
+            cut = _Cut.fit(
+                features[s][train], labels[s][train], groups[s][train], float(alphas[r, fold])
+            )
             for t in range(len(domains)):
                 test = rows[t][r] == fold
                 scores = features[t][test] @ cut.direction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from markupsafe import Markup
 
 from experiments.records import write_text
 from experiments.report import formatting
-from experiments.report.controls import control_lines, peer_table
+from experiments.report.controls import Line, control_lines, peer_table
 from experiments.report.disagreement import disagreements
 from experiments.report.figures import FigurePaths
+from experiments.report.matrices import degeneracy_lines, figure_texts
 from experiments.report.path import draw_path
 from experiments.report.predictors import forest_rows, predictor_rows, result_row
 from experiments.report.style import LOOKS
@@ -28,8 +29,17 @@ TITLES = {
     "predictors": "Every predictor",
     "roc": "ROC curves",
     "reliability": "Reliability",
+    "cosines": "The probe's direction, layer by layer",
+    "transfer_contexts": "Moved between contexts",
+    "transfer_strata": "Moved between strata",
+    "transfer_tasks": "Moved between tasks",
 }
 """Figure -> its heading, in the order of the page."""
+
+_TRANSFER = (
+    "A probe trained in one place and tested in another, at the layer selected for the task prompt without the fold; "
+    "training and test items share no group. A shift between two places moves the threshold and not the AUROC."
+)
 
 CAPTIONS = {
     "layers": "AUROC of a probe at each layer, in the prompt itself and in the prompt that asks "
@@ -41,6 +51,10 @@ CAPTIONS = {
     "scored.",
     "reliability": "Predicted probability, cross-fitted, against the share that happened, in bins "
     "of equal mass; below, how often each probability was given.",
+    "cosines": "Cosines between directions, and what permuted outcomes give: layers share coordinates, and probes of "
+    "the same items share their noise. Only what stands out against the right-hand panel, or the dotted lines, says "
+    "something of the outcome; a low cosine between layers does not say that another thing is read.",
+    **dict.fromkeys(("transfer_contexts", "transfer_strata", "transfer_tasks"), _TRANSFER),
 }
 
 
@@ -55,7 +69,12 @@ GAPS = {
 
 
 def write_page(
-    results: Mapping[str, Any], scores: pd.DataFrame, figures: FigurePaths, path: str | Path
+    results: Mapping[str, Any],
+    scores: pd.DataFrame,
+    figures: FigurePaths,
+    path: str | Path,
+    *,
+    directions: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the report.
 
@@ -64,6 +83,7 @@ def write_page(
         scores: a row an item and task.
         figures: what `write_figures` returned.
         path: the HTML file to write.
+        directions: as in `directions.json`, where there are figures of them.
 
     Raises:
         ValueError: if a task's `breakdown.stage` is none of the seven.
@@ -84,8 +104,19 @@ def write_page(
         bracket=formatting.bracket,
     )
     model = str(results["model"])
+    found = (directions or {}).get("tasks", {})
+    texts = {} if directions is None else figure_texts(directions)
     tasks = [
-        {"anchor": f"task-{index}"} | _task(model, name, task_result, scores, figures.get(name, {}))
+        {"anchor": f"task-{index}"}
+        | _task(
+            model,
+            name,
+            task_result,
+            scores,
+            figures.get(name, {}),
+            texts.get(name, {}),
+            degeneracy_lines(found.get(name)),
+        )
         for index, (name, task_result) in enumerate(results["tasks"].items(), start=1)
     ]
     settings = dict(_flat({k: v for k, v in results.items() if k not in {"model", "tasks"}}))
@@ -108,6 +139,8 @@ def _task(
     task_result: Mapping[str, Any],
     scores: pd.DataFrame,
     figures: Mapping[str, Path],
+    texts: Mapping[str, str],
+    lines: Sequence[Line],
 ) -> dict[str, Any]:
     shown = {
         "name": name,
@@ -132,14 +165,14 @@ def _task(
                 "name": figure,
                 "title": TITLES[figure],
                 "caption": CAPTIONS[figure],
-                "alt": _alt(figure, task_result),
+                "alt": texts.get(figure) or _alt(figure, task_result),
                 "uri": _data_uri(figures[figure]),
             }
             for figure in TITLES
             if figure in figures
         ],
         "rows": predictor_rows(task_result),
-        "controls": control_lines(task_result),
+        "controls": [*control_lines(task_result), *lines],
         "peer": peer_table(task_result),
         "gaps": {GAPS.get(k, k): row for k, row in (task_result.get("gap") or {}).items() if row},
         "strata": [

@@ -28,6 +28,7 @@ SAME_BYTES = (
     "results.json",
     "results.csv",
     "scores.csv",
+    "directions.json",
     "report.html",
     "probes/parity-task.safetensors",
 )
@@ -139,6 +140,32 @@ def test_read_back_for_a_notebook(finished: Path) -> None:
     assert isinstance(run.cells, pd.DataFrame)
     with pytest.raises(ValueError, match="not one of this run's: parity"):
         run.breakdown("refusal")
+
+
+def test_the_directions_of_a_run_are_those_of_its_probe(finished: Path) -> None:
+    run = load_run(finished)
+    result = run.result()
+    transfer = run.transfer().set_index(["trained_on", "tested_on"])
+    # The diagonal is the nested probe itself: same folds, same cells selected without each.
+    assert transfer["auroc"]["task", "task"] == pytest.approx(result["probe"]["auroc"], abs=1e-6)
+    assert transfer["auroc"].between(0, 1).all()
+    assert set(run.transfer("strata")["trained_on"]) <= {"low", "high"}
+    after = run.directions()["degeneracy"]["after"]
+    assert after[0]["auroc"] == pytest.approx(result["probe"]["auroc"], abs=1e-6)
+    cosines = run.cosines()
+    assert list(cosines.index) == result["curves"]["layers"]
+    assert np.allclose(np.diag(cosines), 1)
+    assert len(run.plot_cosines().axes) == 4
+    assert run.plot_transfer().axes[0].get_xticklabels()[0].get_text() == "task prompt"
+    for figure in ("cosines", "transfer_contexts"):
+        assert (finished / "figures" / f"parity_{figure}.svg").exists()
+    page = (finished / "report.html").read_text()
+    assert "Moved between contexts" in page
+    assert "projected out, fitted anew" in page
+    with pytest.raises(ValueError, match="fewer than two tasks"):
+        run.transfer("tasks")
+    with pytest.raises(ValueError, match="over: 'layers' is not one of"):
+        run.plot_transfer("layers")
 
 
 def test_a_finished_run_is_read_back_untouched(finished: Path, tiny_folder: Path) -> None:
