@@ -69,6 +69,20 @@ def checked_penalties(kind: str, penalties: ArrayLike | None) -> tuple[float, ..
     return tuple(grid.tolist())
 
 
+def checked_device(probe: object, device: str | torch.device) -> torch.device:
+    """The device; raises ValueError where there is none of that name, or where the probe does not take it."""
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ValueError(
+            f"device: {str(device)!r} is not there; leave it out for the CPU"
+        ) from None
+    if chosen.type != "cpu" and not (isinstance(probe, str) and probe == "logistic"):
+        raise ValueError(f"device: {str(device)!r} is for probe='logistic'; leave it out")
+    return chosen
+
+
 def from_weak_to_strong(kind: ProbeKind, penalties: Sequence[float]) -> tuple[float, ...]:
     """Sorted, so that of equally good penalties the last is the safest; C is an inverse penalty."""
     by_size = sorted(penalties, key=lambda penalty: (not np.isnan(penalty), penalty))

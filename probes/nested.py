@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,6 +20,7 @@ from probes._parallel import Progress, map_in_threads
 from probes.candidates import Candidate
 from probes.column_scores import (
     ProbeKind,
+    checked_device,
     checked_penalties,
     from_weak_to_strong,
     source_scores,
@@ -103,6 +105,7 @@ def nested_probe(
     n_regroupings: int = 5,
     seed: int = 0,
     standardize: bool = True,
+    device: str | torch.device = "cpu",
     progress: Progress | None = None,
 ) -> NestedResult:
     """Select cell and penalty on inner folds and score the outer folds, over several regroupings.
@@ -118,9 +121,10 @@ def nested_probe(
         seed: with y, groups and the counts it fixes the folds (`regrouped_folds`), so that
             predictors in separate calls are scored on the same pairs.
         standardize: see `RidgeSource`; the other kinds always do.
+        device: where "logistic" computes; on a GPU one cell at a time.
 
-    Raises ValueError where `skip_reason` gives one, for features that are nan or inf, and for penalties that the probe
-    does not have.
+    Raises ValueError where `skip_reason` gives one, for features that are nan or inf, and for penalties or a device
+    that the probe does not have.
     """
     labels = binary_labels(y)
     if not candidates:
@@ -128,12 +132,15 @@ def nested_probe(
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
     grid = from_weak_to_strong(probe, checked_penalties(probe, penalties))
+    chosen = checked_device(probe, device)
     folds = regrouped_folds(labels, groups, n_folds, n_regroupings, seed)
 
     def evaluate(candidate: Candidate) -> NestedCell:
         try:
             sources = [
-                source_scores(probe, source, labels[:, None], grid, standardize=standardize)
+                source_scores(
+                    probe, source, labels[:, None], grid, standardize=standardize, device=chosen
+                )
                 for source in candidate.read()
             ]
             return nested_cell(
@@ -145,7 +152,8 @@ def nested_probe(
         except ValueError as error:
             raise ValueError(f"candidate {candidate.name!r}: {error}") from error
 
-    cells = map_in_threads(evaluate, candidates, progress)
+    workers = None if chosen.type == "cpu" else 1
+    cells = map_in_threads(evaluate, candidates, progress, workers=workers)
     selected = selected_cells(cells)
     training = np.stack([cell.training_scores[..., 0] for cell in cells])
     penalty = np.stack([cell.penalty for cell in cells])

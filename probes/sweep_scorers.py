@@ -17,6 +17,7 @@ from probes.column_scores import (
     PROBE_KINDS,
     ProbeKind,
     SourceScores,
+    checked_device,
     checked_penalties,
     ridge_scores,
     source_scores,
@@ -71,35 +72,19 @@ def scorer_of(
         raise ValueError(f"outcome must be 'binary' or 'continuous', got {outcome!r}")
     if outcome == "continuous" and probe != "ridge":
         raise ValueError(f"probe: {probe!r} fits classes; a continuous outcome takes 'ridge'")
+    chosen = checked_device(probe, device)
     if not isinstance(probe, str):
         if penalties is not None:
             raise ValueError(f"penalties: {penalties!r} given; an estimator brings its own")
-        if torch.device(device).type != "cpu":
-            raise ValueError(f"device: {str(device)!r} is for probe='logistic'; leave it out")
         return Scorer((np.nan,), partial(_one_by_one, estimator=probe), False)
     if probe not in PROBE_KINDS:
         raise ValueError(f"probe {probe!r} is unknown; choose one of {', '.join(PROBE_KINDS)}")
     given = DEFAULTS[probe] if penalties is None else penalties
     grid = (np.nan,) if penalties is None and np.isnan(given) else checked_penalties(probe, given)
-    if probe != "logistic" and torch.device(device).type != "cpu":
-        raise ValueError(f"device: {str(device)!r} is for probe='logistic'; leave it out")
-    chosen = checked_device(device)
     if outcome == "continuous":
         return Scorer(grid, _out_of_fold_by(partial(ridge_scores, alphas=grid)), True)
     sources = partial(source_scores, probe, penalties=grid, device=chosen)
     return Scorer(grid, _out_of_fold_by(sources), chosen.type == "cpu")
-
-
-def checked_device(device: str | torch.device) -> torch.device:
-    """The device; raises ValueError where there is none of that name."""
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise ValueError(
-            f"device: {str(device)!r} is not there; leave it out for the CPU"
-        ) from None
-    return chosen
 
 
 def _out_of_fold_by(

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from probes import (
     Candidate,
+    batched_logistic,
     column_scores,
     nested_probe,
     nested_ridge,
@@ -135,6 +136,16 @@ def test_fits_that_do_not_converge_are_counted(monkeypatch):
     assert result.n_unconverged == 5 * 6
 
 
+def test_logistic_fits_do_not_depend_on_how_many_move_together(monkeypatch):
+    cells, y, groups = planted()
+    given = {"probe": "logistic", "n_folds": 3, "n_regroupings": 2}
+    together = nested_probe([Candidate("a", (cells[2],))], y, groups, **given)
+    monkeypatch.setattr(batched_logistic, "CPU_BYTES", 1)
+    alone = nested_probe([Candidate("a", (cells[2],))], y, groups, **given)
+    np.testing.assert_allclose(alone.scores, together.scores, atol=1e-3)
+    np.testing.assert_array_equal(alone.selected_penalty, together.selected_penalty)
+
+
 @pytest.mark.parametrize("kind", ["diff_means", "lda", "logistic"])
 def test_features_may_be_refitted_on_training_rows(kind):
     cells, y, groups = planted()
@@ -162,6 +173,8 @@ def test_features_may_be_refitted_on_training_rows(kind):
         ({"probe": "diff_means", "penalties": (1.0,)}, "diff_means has none"),
         ({"probe": "lda", "penalties": (2.0,)}, r"shrinkage of lda\) must be in \[0, 1\]"),
         ({"probe": "logistic", "penalties": ()}, "C of logistic.*at least one"),
+        ({"probe": "logistic", "device": "cuda:99"}, "device: 'cuda:99' is not there"),
+        ({"probe": "lda", "device": "meta"}, "device: 'meta' is for probe='logistic'"),
         ({"probe": "lda", "standardize": False}, "standardize: False is for probe='ridge'"),
     ],
 )
