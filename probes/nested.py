@@ -30,8 +30,10 @@ from probes.nested_folds import (
     NestedCell,
     mean_of_standardized,
     nested_cell,
+    penalty_of_selected,
     scores_of_selected,
     selected_cells,
+    training_of_selected,
 )
 from probes.ridge import ALPHAS
 from probes.splits import binary_labels, regrouped_folds
@@ -155,9 +157,6 @@ def nested_probe(
     workers = None if chosen.type == "cpu" else 1
     cells = map_in_threads(evaluate, candidates, progress, workers=workers)
     selected = selected_cells(cells)
-    training = np.stack([cell.training_scores[..., 0] for cell in cells])
-    penalty = np.stack([cell.penalty for cell in cells])
-    r, o = np.indices(selected.shape)
     return NestedResult(
         probe,
         tuple(candidate.name for candidate in candidates),
@@ -166,9 +165,9 @@ def nested_probe(
         folds,
         scores_of_selected(cells, selected, folds)[..., 0],
         np.stack([cell.scores[..., 0] for cell in cells]),
-        training[selected, r, o],
+        training_of_selected(cells, selected)[..., 0],
         selected,
-        np.array(grid)[penalty[selected, r, o]],
+        penalty_of_selected(cells, selected, grid),
         sum(cell.n_unconverged for cell in cells),
     )
 

@@ -119,6 +119,28 @@ def scores_of_selected(
     return scores
 
 
+def training_of_selected(
+    cells: Sequence[NestedCell], selected: Int[np.ndarray, "regrouping fold"]
+) -> Float[np.ndarray, "regrouping fold item column"]:
+    """The training scores of the cell that was selected for every outer fold."""
+    return np.stack(
+        [
+            np.stack([cells[c].training_scores[r, o] for o, c in enumerate(row)])
+            for r, row in enumerate(selected)
+        ]
+    )
+
+
+def penalty_of_selected(
+    cells: Sequence[NestedCell],
+    selected: Int[np.ndarray, "regrouping fold"],
+    grid: Sequence[float],
+) -> Float[np.ndarray, "regrouping fold"]:
+    """The penalty of the cell that was selected for every outer fold."""
+    index = np.stack([cell.penalty for cell in cells])
+    return np.asarray(np.array(grid)[np.take_along_axis(index, selected[None], axis=0)[0]])
+
+
 def mean_of_standardized(
     values: Sequence[NDArray[np.float64]], folds: NDArray[np.int64]
 ) -> Float[np.ndarray, "penalty test column"]:

@@ -41,6 +41,7 @@ from probes.nested_folds import (
     NestedCell,
     mean_of_sources,
     nested_cell,
+    penalty_of_selected,
     scores_of_selected,
     selected_cells,
 )
@@ -161,8 +162,6 @@ def nested_multinomial(
         warnings.simplefilter("ignore", ConvergenceWarning)
         cells = map_in_threads(evaluate, candidates, None)
     selected = selected_cells(cells)
-    penalty = np.stack([cell.penalty for cell in cells])
-    r, o = np.indices(selected.shape)
     aurocs = [
         [same_fold_class_auroc(codes, p, f) for p, f in zip(cell.scores, folds, strict=True)]
         for cell in cells
@@ -177,7 +176,7 @@ def nested_multinomial(
         scores_of_selected(cells, selected, folds),
         np.mean(aurocs, axis=1),
         selected,
-        np.array(grid)[penalty[selected, r, o]],
+        penalty_of_selected(cells, selected, grid),
         sum(cell.n_unconverged for cell in cells),
     )
 

@@ -21,8 +21,10 @@ from probes.nested_folds import (
     NestedCell,
     mean_of_sources,
     nested_cell,
+    penalty_of_selected,
     scores_of_selected,
     selected_cells,
+    training_of_selected,
 )
 from probes.regression_scores import r2_interval, same_fold_spearman, spearman_interval
 from probes.ridge import ALPHAS
@@ -142,9 +144,6 @@ def nested_ridge_regression(
 
     cells = map_in_threads(evaluate, candidates, progress)
     selected = selected_cells(cells)
-    penalty = np.stack([cell.penalty for cell in cells])
-    training = np.stack([cell.training_scores[..., 0] for cell in cells])
-    r, o = np.indices(selected.shape)
     return RegressionResult(
         tuple(candidate.name for candidate in candidates),
         grid,
@@ -153,9 +152,9 @@ def nested_ridge_regression(
         fold_rows,
         scores_of_selected(cells, selected, fold_rows)[..., 0],
         np.stack([cell.scores[..., 0] for cell in cells]),
-        training[selected, r, o],
+        training_of_selected(cells, selected)[..., 0],
         selected,
-        np.array(grid)[penalty[selected, r, o]],
+        penalty_of_selected(cells, selected, grid),
     )
 
 
