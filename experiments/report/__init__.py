@@ -1,7 +1,9 @@
 """The report of a run: figures and a self-contained page, from its results alone."""
 
 from experiments.report.figures import FigurePaths, write_figures, write_layer_curves
+from experiments.report.heatmap import plot_heatmap
 from experiments.report.layers import plot_layers
+from experiments.report.learning import plot_sample_efficiency
 from experiments.report.matrices import cosine_figure, transfer_figure, write_direction_figures
 from experiments.report.page import write_page
 from experiments.report.verdict import verdict_sentence
@@ -9,7 +11,9 @@ from experiments.report.verdict import verdict_sentence
 __all__ = [
     "FigurePaths",
     "cosine_figure",
+    "plot_heatmap",
     "plot_layers",
+    "plot_sample_efficiency",
     "transfer_figure",
     "verdict_sentence",
     "write_direction_figures",
