@@ -119,15 +119,14 @@ def sample_efficiency(
         raise ValueError(
             f"sizes must lie between 1 and {most}, the groups of the smallest training fold; got {sizes}"
         )
-    features = X if callable(X) else lambda regrouping, fold: X
-    estimator = RidgeProbe() if probe is None else probe
-    model_of = (lambda regrouping, fold: estimator) if hasattr(estimator, "fit") else estimator
+    given = RidgeProbe() if probe is None else probe
     rng = np.random.default_rng(seed)
     scores = np.zeros((len(wanted), len(fold_rows), n_draws, len(labels)))
     n_items, one_class = np.zeros((2, len(wanted)))
     steps = [(r, fold) for r, fold_of in enumerate(fold_rows) for fold in np.unique(fold_of)]
     for done, (r, fold) in enumerate(steps, start=1):
-        rows, model = np.asarray(features(r, int(fold))), model_of(r, int(fold))
+        rows = np.asarray(X(r, int(fold)) if callable(X) else X)
+        model = given if isinstance(given, LinearProbe) else given(r, int(fold))
         test = fold_rows[r] == fold
         held_in = np.unique(codes[~test])
         for draw in range(n_draws):

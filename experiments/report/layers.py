@@ -136,7 +136,7 @@ def layer_ticks(layers: NDArray[Any]) -> NDArray[Any]:
     if len(layers) <= FEW_LAYERS:
         return layers
     ticks = MaxNLocator(nbins="auto", integer=True).tick_values(layers[0], layers[-1])
-    return ticks[(ticks >= layers[0]) & (ticks <= layers[-1])]
+    return np.asarray(ticks[(ticks >= layers[0]) & (ticks <= layers[-1])])
 
 
 def _interval(
