@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of two nodes on loopback, one of which is killed at work."""
+"""A sweep on a Ray cluster of two nodes of this machine, one of which is killed at work."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def cluster() -> Iterator:
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    head = {"num_cpus": 1, "include_dashboard": False, "node_ip_address": "127.0.0.1"}
+    head = {"num_cpus": 1, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
@@ -57,7 +57,7 @@ def test_with_one_of_two_nodes_killed_it_ends_with_the_same_table(
     cluster,
     tmp_path: Path,
 ) -> None:
-    node = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+    node = cluster.add_node(num_cpus=1)
     (raylet,) = (info.process.pid for info in node.all_processes["raylet"])
     out = tmp_path / "ray"
     process = start(out, "--engine", "ray", "--address", cluster.address)
