@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import norm
 
 from benchmarks.simulations import (
     arguments,
@@ -43,7 +42,7 @@ class Regime:
     noise: float
     """Standard deviation of what the copy adds to every feature, which has 1."""
     own: float = 0.0
-    """AUROC above 1/2 of one activation that the label moves by itself."""
+    """How far the label moves the activations by itself, along one direction."""
 
 
 class Gain(NamedTuple):
@@ -61,9 +60,10 @@ def copied_activations(
     """The features of the text, turned into at least as many dimensions, with noise."""
     n_features = text.shape[1]
     n_activations = max(n_features, round(COPY_FEATURES * len(groups)))
-    turn = np.linalg.qr(rng.normal(size=(n_activations, n_features)))[0]
-    noise = clustered_normal(rng, groups, n_activations, regime.icc)
-    return np.sqrt(n_activations / n_features) * text @ turn.T + regime.noise * noise
+    copy = text
+    if n_activations > n_features:
+        copy = text @ rng.normal(size=(n_features, n_activations)) / np.sqrt(n_features)
+    return copy + regime.noise * clustered_normal(rng, groups, n_activations, regime.icc)
 
 
 def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
@@ -78,9 +78,9 @@ def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
         return None
     activations = copied_activations(rng, text.X, groups, regime)
     if regime.own:
-        spread = np.sqrt(1 + regime.noise**2)
-        strength = np.sqrt(2) * norm.ppf(0.5 + regime.own) * spread
-        activations[:, 0] += strength * (text.y - 0.5)
+        n_activations = activations.shape[1]
+        direction = rng.choice([-1, 1], n_activations) / np.sqrt(n_activations)
+        activations += regime.own * np.outer(text.y - 0.5, direction)
     reader, probe = (
         nested_ridge([Candidate("all", (X,))], text.y, groups, seed=seed)
         for X in (text.X, activations)
@@ -97,14 +97,16 @@ def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
 
 
 REGIMES = (
-    Regime(5, 40, 0.0, 0.8, 1.0),
-    Regime(5, 40, 0.6, 0.9, 1.0),
-    Regime(5, 60, 0.3, 0.7, 2.0),
-    Regime(5, 60, 0.3, 0.8, 0.5),
-    Regime(0.3, 40, 0.3, 0.9, 1.0),
-    Regime(0.3, 60, 0.3, 0.9, 0.5),
-    Regime(5, 40, 0.3, 0.8, 1.0, own=0.15),
+    Regime(5, 50, 0.3, 0.8, 1.0),
+    Regime(0.1, 50, 0.0, 0.8, 1.0),
+    Regime(5, 80, 0.6, 0.7, 2.0),
+    Regime(0.3, 50, 0.3, 0.8, 1.0),
+    Regime(0.3, 80, 0.6, 0.9, 0.5),
+    Regime(5, 50, 0.3, 0.8, 1.0, own=2.0),
+    Regime(0.1, 80, 0.3, 0.7, 1.0, own=1.5),
 )
+LEARNABLE = 0.1
+"""Features an item, at most, of a text that its reader can learn."""
 
 
 def row_of(gains: list[Gain]) -> list[str]:
@@ -128,14 +130,14 @@ def main() -> None:
     learnable: list[Gain] = []
     for regime in REGIMES:
         gains = simulate(partial(gain_of_a_copy, regime=regime), range(asked.sims), asked.workers)
-        if isinstance(regime.text_features, int) and not regime.own:
+        if not regime.own and (regime.text_features >= 1 or regime.text_features <= LEARNABLE):
             learnable += gains
         features = f"{regime.text_features}{'' if regime.text_features >= 1 else ' of the items'}"
         world = (features, regime.n_groups, regime.icc, regime.auroc, regime.noise)
         print_row([*world, regime.own or "-", len(gains), *row_of(gains)])
     print_row(
         [
-            "all with 5 features and nothing of its own",
+            "all learnable, nothing of its own",
             *["-"] * 5,
             len(learnable),
             *row_of(learnable),

@@ -68,6 +68,6 @@ def test_a_noisy_copy_of_a_learned_text_is_no_gain_and_news_is():
     assert sum(gain.low > 0 or gain.high < 0 for gain in gains) <= 7
     mean, error = mean_and_error([gain.estimate for gain in gains])
     assert -0.01 < mean < 3 * error
-    news = Regime(text_features=5, n_groups=40, icc=0.3, auroc=0.8, noise=1.0, own=0.35)
+    news = Regime(text_features=5, n_groups=40, icc=0.3, auroc=0.8, noise=1.0, own=2.0)
     found = [one.gain.low > 0 for one in drawn(gain_of_a_copy, 10, regime=news)]
     assert sum(found) >= 8
