@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.report.confusion import plot_confusion
 from experiments.report.figures import new_figure, write_layer_curves
 from experiments.report.heatmap import HeatPanel, heatmap_size, plot_heat_panels
 from experiments.report.learning import plot_sample_efficiency
@@ -16,7 +17,7 @@ from experiments.report.predictors import plot_predicted_values, plot_reliabilit
 from experiments.report.style import save, styled
 
 FigurePaths = dict[str, Path]
-"""Figure (`layers_SITE`, `heatmap_SITE`, `reliability`, `predicted`, `sample_efficiency`) -> its SVG."""
+"""Figure (`layers_SITE`, `heatmap_SITE`, `reliability`, `predicted`, `confusion`, `sample_efficiency`) -> its SVG."""
 
 
 def write_labeled_figures(
@@ -53,6 +54,11 @@ def write_labeled_figures(
             figure = new_figure(5.0, 4.8)
             plot_predicted_values(figure.subplots(), scores["label"], scores["probe"])
             paths["predicted"] = save(figure, folder / "predicted")
+        if result["kind"] == "classes":
+            side = 2.6 + 0.55 * len(result["classes"])
+            figure = new_figure(side + 0.8, side)
+            plot_confusion(figure.subplots(), result["probe"]["confusion"], result["classes"])
+            paths["confusion"] = save(figure, folder / "confusion")
         if result.get("sample_efficiency"):
             figure = new_figure(5.4, 4.6)
             plot_sample_efficiency(figure.subplots(), result)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from experiments.labeled_figures import write_labeled_figures
 from experiments.report import plot_layers, plot_sample_efficiency
+from experiments.report.confusion import plot_confusion
 from experiments.report.heatmap import HeatPanel, heatmap_size, plot_heat_panels
 from experiments.report.layers import layer_ticks
 from experiments.report.metric import METRICS, metric_of
@@ -167,6 +168,14 @@ def test_predicted_values_are_drawn_item_by_item_and_in_bins() -> None:
     _, items, bins = ax.lines
     np.testing.assert_array_equal(items.get_xdata(), table["probe"])
     assert np.mean(bins.get_ydata()) == pytest.approx(0.5)
+
+
+def test_confusions_are_shares_of_every_class() -> None:
+    ax = Figure().subplots()
+    plot_confusion(ax, [[30, 10], [5, 15]], {"comply": 40, "refuse": 20})
+    assert [text.get_text() for text in ax.texts] == ["0.75", "0.25", "0.25", "0.75"]
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == ["comply (40)", "refuse (20)"]
 
 
 @pytest.mark.parametrize(
