@@ -18,6 +18,7 @@ import pandas as pd
 from safetensors.numpy import load_file, save
 
 from activations_cache import ActivationsCache, Cell, replace_file
+from experiments.asked import asked_of
 from experiments.baselines import nested_text_stack
 from experiments.behavior import Behavior
 from experiments.elicitation import SelfPrediction
@@ -152,7 +153,7 @@ def _scored(job: Job, source: RunFolder) -> Iterator[tuple[TaskData, dict[str, A
     items = [item_from_row(row) for row in read_rows(source.items)]
     behavior = [Behavior.from_row(row) for row in read_rows(source.behavior)]
     reports = [SelfPrediction(**row) for row in read_rows(source.self_predictions)]
-    asked = task.elicitations[: 2 * job.of("source").config.paraphrases]
+    asked = asked_of(task, config)
     with (
         ActivationsCache.open(source.task_cache) as task_cache,
         ActivationsCache.open(source.report_cache) as report_cache,

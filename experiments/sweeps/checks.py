@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.items import first_groups, load_items
+from experiments.asked import choose_items
 from experiments.sweeps.cells import Cell
 from experiments.tasks import Item
 from hooks.weights import find_config
@@ -44,7 +44,7 @@ def check_cells(cells: Sequence[Cell]) -> Known:
         _check_layers(cell, sizes[cell.config.model])
         key = (cell.task, cell.config.items, cell.config.n)
         if key not in chosen:
-            chosen[key] = _items(cell)
+            chosen[key] = choose_items(cell.task(), cell.config)
         items = chosen[key]
         n_groups = len({item.group for item in items})
         if n_groups < cell.config.folds:
@@ -91,12 +91,3 @@ def _check_layers(cell: Cell, size: ModelSize | None) -> None:
         raise ValueError(
             f"layers: {beyond[0]} is beyond the last layer, {size.n_layers - 1}, of model {cell.config.model!r}"
         )
-
-
-def _items(cell: Cell) -> list[Item]:
-    task, config = cell.task(), cell.config
-    if config.items is None:
-        items = task.items()
-    else:
-        items = load_items(config.items, task.name, needs_answers=task.needs_answers)
-    return items if config.n is None else first_groups(items, config.n)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from experiments.sweeps.work import Batch, do_batch, note_lost
 
 RETRIES = 3
 """Times that Ray does a batch again by itself after losing its worker."""
+CONNECT_S = 10.0
 
 
 class OnRay:
@@ -56,7 +58,9 @@ class OnRay:
 
     def __enter__(self) -> OnRay:
         own: dict[str, Any] = {}
-        if self.address is None:
+        if self.address is not None:
+            _check_reachable(self.address)
+        else:
             cpus = (self.workers or joblib.cpu_count()) * self.threads
             own = {"num_cpus": cpus, "include_dashboard": False}
         try:
@@ -69,10 +73,7 @@ class OnRay:
                     **own,
                 )
         except (ConnectionError, ValueError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ValueError(
-                f"address: no Ray cluster at {self.address!r} ({reason}); start one with `ray start --head`"
-            ) from None
+            raise ValueError(_no_cluster(self.address, error)) from None
         try:
             most = max(node.get("GPU", 0.0) for node in self._nodes())
             self.gpus = float(most > 0) if self.asked_gpus is None else self.asked_gpus
@@ -146,6 +147,24 @@ class OnRay:
             )
             for node in self._nodes()
         )
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"address: {address!r} is neither HOST:PORT nor auto")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(_no_cluster(address, error)) from None
+
+
+def _no_cluster(address: str | None, error: Exception) -> str:
+    reason = str(error).partition("\n")[0]
+    return f"address: no Ray cluster at {address!r} ({reason}); start one with `ray start --head`"
 
 
 def _import_ray() -> ModuleType:
