@@ -34,7 +34,13 @@ def _result(
     if types is not None:
         reason = selectivity_reason(types, predictions.folds) or ""
     if types is None or reason:
-        return {"true": None, "control": None, "difference": None, "reason": reason}
+        return {
+            "kind": "control",
+            "true": None,
+            "control": None,
+            "difference": None,
+            "reason": reason,
+        }
     cell, alpha = predictions.probe.chosen
 
     def at(layer: int | None, folds: np.ndarray) -> Selectivity:
@@ -51,6 +57,7 @@ def _result(
     curve = [at(layer, predictions.folds[:1]) for layer in layers]
     low, high = np.quantile(chosen.control, (0.025, 0.975))
     return {
+        "kind": "control",
         "true": json_number(chosen.true.estimate),
         "true_ci": [json_number(chosen.true.low), json_number(chosen.true.high)],
         "control": json_number(chosen.control.mean()),

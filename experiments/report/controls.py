@@ -16,12 +16,12 @@ FITTED = {
 """Controls that are fitted like the probe."""
 
 OUTPUT = {
-    "output_side": "all four of the output side, ridge",
-    "max_probability": "highest probability",
-    "negative_entropy": "entropy, low for outcome 1",
-    "top2_margin": "margin of the first over the second token",
-    "opening_log_odds": "log-odds of this task's openings",
-    "sample_agreement": "agreement of several samples",
+    "output_side": "output side, all numbers together",
+    "max_probability": "output side: highest probability",
+    "negative_entropy": "output side: entropy, low for outcome 1",
+    "top2_margin": "output side: margin of the first over the second token",
+    "opening_log_odds": "output side: log-odds of this task's openings",
+    "sample_agreement": "output side: agreement of several samples",
 }
 """Numbers of the model's distribution over its first answer token."""
 
@@ -124,5 +124,14 @@ def _selectivity_lines(selectivity: Mapping[str, Any]) -> Iterator[Line]:
         true = estimate(result["true"], result["true_ci"])
         control = estimate(result["control"], result["control_range"])
         over = number(result["difference"], signed=True)
-        yield Line(f"{kind}: true labels", true, "", result["estimand"], rules_out, items)
-        yield Line(f"{kind}: control labels", control, over, result["estimand"], rules_out, draws)
+        yield Line(
+            f"selectivity, {kind}: true labels", true, "", result["estimand"], rules_out, items
+        )
+        yield Line(
+            f"selectivity, {kind}: control labels",
+            control,
+            over,
+            result["estimand"],
+            rules_out,
+            draws,
+        )
