@@ -14,16 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from benchmarks.simulations import (
-    arguments,
-    mean_and_error,
-    print_header,
-    print_row,
-    shown,
-    simulate,
-)
+from benchmarks.simulations import arguments, print_header, print_row, shown, simulate
 from probes import Candidate, Interval, nested_ridge, skip_reason, stacked_gain
 from probes.simulation import clustered_data, clustered_normal, group_sizes
+from probes.stacking import lean
 
 COPY_FEATURES = 0.3
 """Activations an item."""
@@ -49,6 +43,8 @@ class Gain(NamedTuple):
     text: float
     probe: float
     gain: Interval
+    lean: Interval
+    """Of the text toward what the probe adds, minus away from it."""
 
 
 def copied_activations(
@@ -85,15 +81,17 @@ def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
         nested_ridge([Candidate("all", (X,))], text.y, groups, seed=seed)
         for X in (text.X, activations)
     )
+    y, folds = text.y, reader.folds
     gain = stacked_gain(
-        text.y,
+        y,
         reader.scores,
         probe.scores,
-        reader.folds,
+        folds,
         groups,
         training_scores=(reader.training_scores, probe.training_scores),
     )
-    return Gain(float(reader.curve[0]), float(probe.curve[0]), gain)
+    leaning = lean(y, reader.scores, probe.scores, folds, groups)
+    return Gain(float(reader.curve[0]), float(probe.curve[0]), gain, leaning)
 
 
 REGIMES = (
@@ -110,23 +108,26 @@ LEARNABLE = 0.1
 
 
 def row_of(gains: list[Gain]) -> list[str]:
-    """Means, width, and how often the intervals miss 0 and the mean gain."""
+    """Mean scores and gain, width, and how often the intervals cover 0 or lie above it."""
     estimate, low, high = np.array([(g.gain.estimate, g.gain.low, g.gain.high) for g in gains]).T
-    mean = mean_and_error(estimate)[0]
+    leaning = np.array([(g.lean.low, g.lean.high) for g in gains])
     return [
         f"{np.mean([g.text for g in gains]):.2f}",
         f"{np.mean([g.probe for g in gains]):.2f}",
         shown(estimate, 4),
         f"{np.mean(high - low):.3f}",
         shown((low <= 0) & (high >= 0)),
-        shown((low <= mean) & (high >= mean)),
+        shown(low > 0),
+        shown((leaning[:, 0] <= 0) & (leaning[:, 1] >= 0)),
     ]
 
 
 def main() -> None:
     asked = arguments(__doc__, sims=200)
     names = ["features of the text", "groups", "icc", "best AUROC", "noise", "own", "data sets"]
-    print_header([*names, "text", "probe", "mean gain", "width", "covers 0", "covers the mean"])
+    print_header(
+        [*names, "text", "probe", "mean gain", "width", "covers 0", "above 0", "lean covers 0"]
+    )
     learnable: list[Gain] = []
     for regime in REGIMES:
         gains = simulate(partial(gain_of_a_copy, regime=regime), range(asked.sims), asked.workers)
