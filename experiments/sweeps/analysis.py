@@ -178,7 +178,7 @@ def _grid(job: Job, data: TaskData) -> tuple[list[Cell], list[Candidate]]:
     ]
 
 
-def _folding(job: Job) -> dict[str, int]:
+def _folding(job: Job) -> dict[str, Any]:
     config = job.config
     return {"n_folds": config.folds, "n_regroupings": config.regroupings, "seed": config.seed}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,7 @@ def _shortened(model: str) -> str:
     return model if len(model) <= 34 else "\N{HORIZONTAL ELLIPSIS}" + model[-33:]
 
 
-def _label(cell: Mapping[str, Any], varied: list[str]) -> str:
+def _label(cell: pd.Series[Any], varied: list[str]) -> str:
     context = {"task": "prompt", "self_prediction": "answer slot"}[cell["context"]]
     others = [f"{name} {str(cell[name])[:24]}" for name in varied]
     return ", ".join([context, str(cell["probe"]), *others])
