@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from experiments.records import json_number
+from experiments.result_json import interval_json
 from probes import Interval, MaxStatistic, ProbeKind, SampleEfficiency
 
 
@@ -50,9 +50,5 @@ class Measured:
 
 def score_json(metric: str, interval: Interval) -> dict[str, Any]:
     """A score of a trained predictor with its 95% interval."""
-    return {
-        metric: json_number(interval.estimate),
-        "ci": [json_number(interval.low), json_number(interval.high)],
-        "estimand": "procedure",
-        "approximate": interval.approximate,
-    }
+    row = interval_json(interval, "procedure")
+    return {metric: row.pop("auroc"), **row}
