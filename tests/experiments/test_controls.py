@@ -11,11 +11,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from activations_cache import ActivationsCache
+from experiments.baselines import read_output_side
 from experiments.behavior import Behavior
+from experiments.config import RunConfig
 from experiments.controls.disagreement import peer_results
 from experiments.controls.fitted import fitted_controls
 from experiments.controls.output_side import output_rows
 from experiments.controls.peer import Peer
+from experiments.controls.random_weights import random_spec
 from experiments.controls.records import ControlRecords
 from experiments.controls.rows import Scoring
 from experiments.elicitation import SelfPrediction
@@ -24,6 +27,7 @@ from experiments.task_data import TaskData
 from experiments.tasks import Item
 from hooks import Activations, CaptureSpec, NextToken
 from probes import regrouped_folds
+from tests.conftest import make_tiny_model
 from tests.experiments.parity import ParityTask
 
 TASK = ParityTask()
@@ -249,3 +253,33 @@ def test_supervised_words_are_a_logistic_regression_on_the_log_odds(world: World
             model.fit(data.log_odds.T[~test], y[~test])
             expected = model.decision_function(data.log_odds.T[test])
             np.testing.assert_allclose(found[r, test], expected, atol=2e-3)
+
+
+def test_the_output_side_is_picked_up_where_it_stopped(tmp_path: Path) -> None:
+    model, items = make_tiny_model("llama"), TASK.items()[:12]
+    whole_file, torn_file = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
+    whole = read_output_side(model, TASK, items, partial=whole_file, advance=lambda steps: None)
+    assert [row.id for row in whole] == [item.id for item in items]
+    written = whole_file.read_bytes()
+    torn_file.write_bytes(written[: len(written) * 2 // 3])
+    steps: list[int] = []
+    assert read_output_side(model, TASK, items, partial=torn_file, advance=steps.append) == whole
+    assert sum(steps) == len(items)
+    assert sorted(torn_file.read_bytes().splitlines()) == sorted(written.splitlines())
+
+
+def test_layers_of_the_random_model_are_spread_over_its_depth() -> None:
+    config = RunConfig(tasks=("refusal",), layers=(7,), positions=("prompt_last",))
+    spec = random_spec(config, 30)
+    assert spec.layers == (0, 7, 14, 22, 29)
+    assert (spec.sites, spec.positions) == (("resid_post",), ("prompt_last",))
+    assert random_spec(config, 3).layers == (0, 1, 2)
+
+
+def test_the_embedding_layer_is_captured_and_never_probed() -> None:
+    config = RunConfig(tasks=("refusal",), positions=("prompt_last",))
+    assert config.task_spec().sites == ("resid_post", "embed")
+    assert config.task_spec().positions == ("prompt_last", "mean_instruction")
+    assert config.probed_spec() == CaptureSpec(positions=("prompt_last",))
+    own = RunConfig(tasks=("refusal",), site="embed").task_spec()
+    assert own.sites == ("embed",)
