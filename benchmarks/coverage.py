@@ -77,7 +77,19 @@ def main():
     parser.add_argument("--groups", nargs="*", type=int, default=[30, 60, 150])
     parser.add_argument("--workers", type=int)
     arguments = parser.parse_args()
-    print_header(["interval", "groups", "icc", "best AUROC", "mean", "width", "too low", "too high", "coverage"])
+    print_header(
+        [
+            "interval",
+            "groups",
+            "icc",
+            "best AUROC",
+            "mean",
+            "width",
+            "too low",
+            "too high",
+            "coverage",
+        ]
+    )
     regimes = itertools.product(arguments.groups, (0.0, 0.6), (0.5, 0.7, 0.9))
     for n_groups, icc, auroc in regimes:
         one = partial(intervals, n_groups=n_groups, icc=icc, auroc=auroc)

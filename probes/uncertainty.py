@@ -74,11 +74,11 @@ def auroc_interval(
         aurocs.append(scored.auroc)
         variances.append(pairs.variance(scored.residuals, codes))
     variance = _mean_variance(variances)
-    if estimand == "procedure" and training_scores is None:
-        variance = variance._replace(value=(1 + TRAINING) * variance.value)
-    elif estimand == "procedure":
+    if estimand == "procedure" and training_scores is not None:
         left_out = left_out_aurocs(labels, training_scores, fold_rows)
         variance = procedure_variance(variance, np.array(aurocs), left_out)
+    elif estimand == "procedure":
+        variance = variance._replace(value=(1 + TRAINING) * variance.value)
     estimate = float(np.mean(aurocs))
     n_groups = int(codes.max()) + 1
     if 0 < estimate < 1:

@@ -16,8 +16,8 @@ from probes import (
     regrouped_folds,
     same_fold_auroc,
 )
-from probes.simulation import clustered_data, clustered_normal, group_sizes
 from probes.same_fold_pairs import SameFoldPairs
+from probes.simulation import clustered_data, clustered_normal, group_sizes
 
 
 def clustered_example(seed=0, n_groups=40):
