@@ -45,7 +45,9 @@ def rejected(seed: int, *, size: int, icc: float) -> Rejected | None:
     cells = [Candidate(str(i), (clustered_normal(rng, groups, 8, icc),)) for i in range(4)]
     folds = grouped_folds(y, groups, seed=seed)
     p_values = [
-        max_statistic_test(cells, y, exchanged, folds, alphas=(1.0,), seed=1_000_000 + seed).p_value
+        max_statistic_test(
+            cells, y, exchanged, folds, penalties=(1.0,), seed=1_000_000 + seed
+        ).p_value
         for exchanged in (np.arange(len(y)), groups)
     ]
     return Rejected(*(p <= 0.05 for p in p_values))
@@ -80,11 +82,11 @@ def main() -> None:
         rows = simulate(partial(rejected, size=size, icc=icc), range(asked.sims), asked.workers)
         print_row([size, icc, len(rows), *map(shown, np.array(rows).T)])
     print()
-    print_header(["groups of 4", "base rate", "data sets", "pooled over folds", "same fold"])
-    for n_groups, base_rate in itertools.product((15, 30, 60), (0.5, 0.2)):
-        one = partial(pooled, n_groups=n_groups, base_rate=base_rate)
+    print_header(["groups", "base rate", "alpha", "data sets", "pooled over folds", "same fold"])
+    for n_groups, base_rate, alpha in itertools.product((15, 30), (0.5, 0.2), (1.0, 100.0)):
+        one = partial(pooled, n_groups=n_groups, base_rate=base_rate, alpha=alpha)
         rows = simulate(one, range(asked.sims), asked.workers)
-        print_row([n_groups, base_rate, len(rows), *map(shown, np.array(rows).T)])
+        print_row([n_groups, base_rate, alpha, len(rows), *map(shown, np.array(rows).T)])
 
 
 if __name__ == "__main__":
