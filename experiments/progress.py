@@ -85,6 +85,7 @@ def reporter_for_stderr() -> Reporter:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as minutes and seconds, 75 as 1:15."""
+    """Seconds as minutes and seconds, 75 as 1:15, or with hours before."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

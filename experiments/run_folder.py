@@ -10,6 +10,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from activations_cache.atomic import TEMPORARY_SUFFIX
 from experiments.config import RunConfig, make_config, read_config
 from experiments.records import read_json, write_json, write_text
 
@@ -82,6 +83,8 @@ class RunFolder:
         if not self.path.exists() or not any(self.path.iterdir()):
             return
         if not self.config.exists():
+            if was_only_claimed(self.path, self.config):
+                return
             raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
         held = self.read_config()
         differing = [
@@ -175,6 +178,12 @@ class RunFolder:
         manifest.setdefault("versions", versions())
         manifest.setdefault("seed", seed)
         write_json(self.manifest, manifest)
+
+
+def was_only_claimed(folder: Path, first_file: Path) -> bool:
+    """Whether a folder holds no more than its lock and its first file half written: its claimer was killed."""
+    started = (".lock", first_file.name + TEMPORARY_SUFFIX)
+    return all(path.name in started for path in folder.iterdir())
 
 
 def versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -113,6 +114,8 @@ def _values(name: str, given: Any) -> list[Any]:
 def _make_cell(chosen: dict[str, Any]) -> Cell:
     analysis = {name: chosen.pop(name) for name in Analysis.model_fields if name in chosen}
     task = chosen.pop("task")
+    if isinstance(chosen.get("items"), str):
+        chosen["items"] = Path(chosen["items"]).absolute()  # a worker may begin in another folder
     for name, value in (("model", chosen["model"]), ("task", task)):
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{name}: must be a name or a list of names (given: {value!r:.60})")

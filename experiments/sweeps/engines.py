@@ -108,7 +108,8 @@ class Cores:
         while todo:
             for batch in (yield from _run_pool(todo, slots, shares)):
                 for job in batch.jobs:
-                    if (yield from _run_pool([replace(batch, jobs=(job,))], 1, shares)):
+                    alone = replace(batch, jobs=(job,))
+                    if not is_settled(alone) and (yield from _run_pool([alone], 1, shares)):
                         note_lost(batch.out, job)
             todo = [batch for batch in todo if not is_settled(batch)]
 

@@ -30,6 +30,8 @@ _VARIED = (
 )
 _BANDS = ("#FFFFFF", "#F5F5F5")
 """Behind the rows, in turn, so that the eye keeps to one."""
+_SHORT = 12
+"""Rows, beyond which the numbers stand above them too."""
 _PITCH = 0.17
 """Inches a seed takes."""
 _TALLEST = 300.0
@@ -60,6 +62,7 @@ def _draw(table: pd.DataFrame) -> Any:
         panel.axvline(0.5, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", labeltop=len(rows) > _SHORT)
         for index, ((_, cells), top) in enumerate(zip(rows, tops, strict=True)):
             if cells is not None:
                 panel.axhspan(top, top + pitch, color=_BANDS[index % 2], linewidth=0, zorder=0)

@@ -11,7 +11,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from experiments.records import read_json, write_json, write_text
-from experiments.run_folder import COLLECTED, RunFolder
+from experiments.run_folder import COLLECTED, RunFolder, was_only_claimed
 from experiments.sweeps.jobs import Job
 
 _PARTS = {"source": "sources", "text": "references", "null": "references", "cell": "cells"}
@@ -78,7 +78,9 @@ class SweepFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"out: {self.path} is a file; give a folder")
-        if self.path.exists() and any(self.path.iterdir()) and not self.settings.is_file():
+        if not self.path.exists() or self.settings.is_file():
+            return
+        if not was_only_claimed(self.path, self.settings):
             raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
 
     def claim(self, settings: Mapping[str, Any]) -> None:

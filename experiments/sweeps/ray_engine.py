@@ -115,8 +115,11 @@ class OnRay:
                 batch = waiting.pop(reference)
                 try:
                     self.ray.get(reference)
-                except self.ray.exceptions.RayTaskError:
-                    raise
+                except self.ray.exceptions.RayTaskError as error:
+                    raise RuntimeError(
+                        f"ray: a worker cannot work ({error.cause}); selfprobe must be installed on every node, and "
+                        f"every node must see {batch.out}"
+                    ) from None
                 except self.ray.exceptions.RayError:
                     for job in batch.jobs:
                         if reference in again:

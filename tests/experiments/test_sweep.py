@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from filelock import FileLock
 
 from activations_cache import ActivationsCache
 from experiments.progress import Silent
@@ -343,6 +344,27 @@ def test_a_second_sweep_in_the_same_folder_is_refused(unbroken: Sweep, grid: dic
         pytest.raises(ValueError, match="another sweep is at work"),
     ):
         run_sweep(make_cells(grid), grid, unbroken.folder.path, InProcess(), reporter=Silent())
+
+
+def test_a_source_waits_for_a_lost_worker_that_has_not_ended_yet(
+    grid: dict, tmp_path: Path
+) -> None:
+    from threading import Timer
+
+    from experiments import Experiment
+    from experiments.run_folder import RunFolder
+
+    out = tmp_path / "source"
+    out.mkdir()
+    experiment = Experiment("parity", grid["model"][0], n=20, paraphrases=1)
+    lock = FileLock(RunFolder(out).lock.lock_file, thread_local=False)
+    lock.acquire()
+    with pytest.raises(ValueError, match="another process is at work"):
+        experiment.collect(out)
+    Timer(0.3, lock.release).start()
+    experiment.collect(out, wait_s=60)
+    assert all(RunFolder(out).is_finished(stage) for stage in ("behavior", "self-predictions"))
+    assert not (out / "results.json").exists()
 
 
 def test_gpus_are_dealt_to_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
