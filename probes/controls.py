@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from probes.metrics import same_fold_auroc
 from probes.ridge import RidgeSource
-from probes.splits import binary_labels, check_groups, group_codes
+from probes.splits import MIN_ITEMS_PER_CLASS, binary_labels, check_groups, group_codes
 from probes.uncertainty import Interval, auroc_interval
 
 MIN_TYPES = 4
@@ -71,7 +71,7 @@ def selectivity(
     Raises ValueError where `selectivity_reason` gives one.
     """
     labels, codes, fold_rows = binary_labels(y), group_codes(types), np.atleast_2d(folds)
-    reason = selectivity_reason(types, fold_rows)
+    reason = selectivity_reason(labels, types, fold_rows)
     if reason is not None:
         raise ValueError(f"types: {reason}")
     if n_draws < MIN_DRAWS:
@@ -93,20 +93,26 @@ def selectivity(
     straddling = _straddling(codes, fold_rows)
     return Selectivity(
         auroc_interval(labels, scores[..., 0], pairs_of, groups, estimand="procedure"),
-        np.mean(drawn, axis=0),
+        np.ma.masked_invalid(drawn).mean(axis=0).filled(np.nan),  # nan: no pair in a regrouping
         n_types=len(np.unique(codes[straddling])),
         n_items=int(straddling.sum()),
     )
 
 
-def selectivity_reason(types: ArrayLike, folds: ArrayLike) -> str | None:
+def selectivity_reason(y: ArrayLike, types: ArrayLike, folds: ArrayLike) -> str | None:
     """Why control labels of these types say nothing on these folds, or None if they do."""
-    codes = group_codes(types)
-    n_types = len(np.unique(codes[_straddling(codes, np.atleast_2d(folds))]))
-    if n_types < MIN_TYPES:
-        return (
-            f"only {n_types} surface types occur on both sides of a split; {MIN_TYPES} are needed"
-        )
+    labels, codes = binary_labels(y), group_codes(types)
+    for fold_of in np.atleast_2d(folds):
+        scored = _occurs_elsewhere(codes, fold_of)
+        n_types = len(np.unique(codes[scored]))
+        if n_types < MIN_TYPES:
+            return f"only {n_types} surface types occur on both sides of a split; {MIN_TYPES} are needed"
+        fewest = min((labels[scored] == label).sum() for label in (0, 1))
+        if fewest < MIN_ITEMS_PER_CLASS:
+            return (
+                f"only {fewest} items of one outcome have a surface type on both sides of a split; "
+                f"{MIN_ITEMS_PER_CLASS} are needed"
+            )
     return None
 
 

@@ -32,7 +32,7 @@ def _result(
 ) -> dict[str, Any]:
     reason = "the items name no such type"
     if types is not None:
-        reason = selectivity_reason(types, predictions.folds) or ""
+        reason = selectivity_reason(data.outcome, types, predictions.folds) or ""
     if types is None or reason:
         return {
             "kind": "control",

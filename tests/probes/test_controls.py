@@ -88,13 +88,32 @@ def test_types_that_do_not_recur_are_refused_with_the_reason() -> None:
     groups, _, one_hot = items(rng)
     y = rng.integers(2, size=len(groups))
     folds = regrouped_folds(y, groups)
-    assert selectivity_reason(groups, folds) == (
+    assert selectivity_reason(y, groups, folds) == (
         "only 0 surface types occur on both sides of a split; 4 are needed"
     )
     with pytest.raises(ValueError, match="types: only 0 surface types"):
         selectivity(one_hot, y, groups, groups, folds, alpha=1.0)
     with pytest.raises(ValueError, match="n_draws must be at least 5"):
         selectivity(one_hot, y, rng.integers(9, size=len(y)), groups, folds, alpha=1.0, n_draws=4)
+
+
+def test_a_reason_on_all_regroupings_is_that_of_the_weakest() -> None:
+    """Types in two groups each share a fold in some regroupings: what holds for all holds for each alone."""
+    groups = np.repeat(np.arange(40), 2)
+    types = np.where(groups < 8, groups // 2, 100 + groups)
+    y = np.arange(80) % 2
+    folds = regrouped_folds(y, groups, n_regroupings=30)
+    alone = [selectivity_reason(y, types, fold) for fold in folds]
+    assert "only 3 surface types" in " ".join(filter(None, alone))
+    assert selectivity_reason(y, types, folds) == next(filter(None, alone))
+    recurring = np.where(groups < 16, groups % 8, 100 + groups)
+    rare = (groups < 4).astype(int)  # 8 positive items at most
+    assert all(
+        "items of one outcome have a surface type" in str(selectivity_reason(rare, recurring, fold))
+        for fold in folds
+        if selectivity_reason(y, recurring, fold) is None
+    )
+    assert any(selectivity_reason(y, recurring, fold) is None for fold in folds)
 
 
 @given(arrays(np.int64, st.integers(1, 40), elements=st.integers(0, 12)), st.integers(0, 9))
