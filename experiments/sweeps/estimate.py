@@ -22,7 +22,7 @@ from experiments.sweeps.jobs import Job, Kind, waves
 
 PROMPT_TOKENS = 60
 """Of a prompt, by the rule."""
-RATES: dict[Kind, float] = {"source": 1.0, "text": 1.0, "null": 1.0, "cell": 1.0}
+RATES: dict[Kind, float] = {"source": 20.0, "text": 5.0, "null": 1.0, "cell": 0.5}
 """Seconds a unit, by the rule."""
 _NAMES = {"source": "sources", "text": "texts", "null": "permutation tests", "cell": "cells"}
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
