@@ -15,6 +15,7 @@ from experiments.task_data import TaskData
 from probes import Selectivity, selectivity, selectivity_reason
 
 N_DRAWS = 20
+_IN_TABLE = ("site", "layer", "position", "estimand", "n_items")
 
 
 def selectivity_results(data: TaskData, predictions: Predictions, seed: int) -> dict[str, Any]:
@@ -89,10 +90,7 @@ def selectivity_table(results: Mapping[str, Any], n_groups: int) -> list[dict[st
                     "auroc": result[labels],
                     "ci_low": low,
                     "ci_high": high,
-                    **{
-                        key: result.get(key)
-                        for key in ("site", "layer", "position", "estimand", "n_items")
-                    },
+                    **{key: result[key] for key in _IN_TABLE if key in result},
                     "n_groups": n_groups,
                 }
             )

@@ -132,6 +132,7 @@ def test_read_back_for_a_notebook(finished: Path) -> None:
         rows["kind"]["embedding_layer"] == rows["kind"]["selectivity_entity_control"] == "control"
     )
     assert rows["kind"]["output_side"] == "output"
+    assert rows["n_items"].dtype.kind == "i"
     assert rows["n_items"].eq(60).sum() > 20
     assert run.breakdown().stage == run.result()["breakdown"]["stage"]
     assert run.plot_layers().get_title() is not None
