@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from probes.batched_logistic import fit_logistic_columns
 from probes.closed_forms import diff_means_scores, lda_scores
 from probes.estimators import DiffMeansProbe, LDAProbe, LinearProbe, LogisticProbe, RidgeProbe
+from probes.features import check_shape, dense_features
 from probes.ridge import ALPHAS, Refit, RidgeSource
 
 ProbeKind = Literal["diff_means", "lda", "ridge", "logistic"]
@@ -134,7 +134,7 @@ def source_scores(
             return diff_means_scores(X, train, columns)[None]
 
     converged = np.ones((len(penalties), columns.shape[1]), dtype=bool)
-    features_of = features_by_training_set(features)
+    features_of = features_by_training_set(features, len(columns))
 
     def of_masks(masks: Bool[np.ndarray, "mask item"]) -> Iterator[FoldScores]:
         for train in masks:
@@ -151,7 +151,7 @@ def ridge_scores(
     standardize: bool = True,
 ) -> SourceScores:
     """How one source predicts continuous targets, in their own units; arguments as in `source_scores`."""
-    source = RidgeSource(features, standardize=standardize)
+    source = RidgeSource(_of_as_many(features, len(targets)), standardize=standardize)
     converged = np.ones((len(alphas), targets.shape[1]), dtype=bool)
 
     def of_masks(masks: Bool[np.ndarray, "mask item"]) -> Iterator[FoldScores]:
@@ -180,7 +180,9 @@ def _logistic(
     """All training sets of the same features in one call, which the solver moves together."""
 
     def solve(X: ArrayLike, masks: NDArray[np.bool_]) -> Iterator[FoldScores]:
-        fits = fit_logistic_columns(_dense(X), columns, masks, penalties, device=device)
+        fits = fit_logistic_columns(
+            dense_features(X, len(columns)), columns, masks, penalties, device=device
+        )
         for m, train in enumerate(masks):
             values = np.moveaxis(fits.decision[:, m][:, :, ~train], 1, 2)
             yield FoldScores(values, fits.converged[:, m])
@@ -196,26 +198,26 @@ def _logistic(
 
 
 def features_by_training_set(
-    features: ArrayLike | Refit,
+    features: ArrayLike | Refit, n_items: int
 ) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
     """From a training set to the features of all items, checked once where they are the same for all.
 
-    Raises ValueError for sparse features, other shapes than `[item, feature]`, and nan or inf.
+    Raises ValueError as `dense_features`.
     """
     if callable(features):
-        return lambda train: _dense(features(np.flatnonzero(train)))
-    rows = _dense(features)
+        return lambda train: dense_features(features(np.flatnonzero(train)), n_items)
+    rows = dense_features(features, n_items)
     return lambda train: rows
 
 
-def _dense(features: Any) -> NDArray[Any]:
-    if sparse.issparse(features):
-        raise ValueError("features are sparse, which is for probe='ridge' alone; make them dense")
-    X = np.asarray(features)
-    if X.ndim != 2:
-        raise ValueError(f"features must be [item, feature], got shape {X.shape}")
-    finite = np.isfinite(X)
-    if not finite.all():
-        item, feature = np.argwhere(~finite)[0]
-        raise ValueError(f"features hold nan or inf, first at item {item}, feature {feature}")
-    return X
+def _of_as_many(features: ArrayLike | Refit, n_items: int) -> ArrayLike | Refit:
+    """The same, dense or sparse; raises ValueError, refitted ones later, for another shape than `[item, feature]`."""
+    if not callable(features):
+        check_shape(features, n_items)
+        return features
+
+    def refit(train: NDArray[np.int64]) -> Any:
+        check_shape(fitted := features(train), n_items)
+        return fitted
+
+    return refit

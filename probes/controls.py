@@ -9,13 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from probes.column_scores import checked_penalties, ridge_scores
 from probes.metrics import same_fold_auroc
-from probes.ridge import RidgeSource
-from probes.splits import MIN_ITEMS_PER_CLASS, binary_labels, check_groups, group_codes
+from probes.splits import (
+    MIN_ITEMS_PER_CLASS,
+    binary_labels,
+    check_groups,
+    group_codes,
+    groups_of,
+)
 from probes.uncertainty import Interval, auroc_interval
 
 MIN_TYPES = 4
@@ -71,6 +77,11 @@ def selectivity(
     Raises ValueError where `selectivity_reason` gives one.
     """
     labels, codes, fold_rows = binary_labels(y), group_codes(types), np.atleast_2d(folds)
+    groups_of(labels, groups)
+    if len(codes) != len(labels):
+        raise ValueError(f"types has {len(codes)} entries for {len(labels)} items; give one each")
+    for fold_of in fold_rows:
+        check_groups(fold_of, groups)
     reason = selectivity_reason(labels, types, fold_rows)
     if reason is not None:
         raise ValueError(f"types: {reason}")
@@ -78,14 +89,13 @@ def selectivity(
         raise ValueError(f"n_draws must be at least {MIN_DRAWS}, got {n_draws}")
     control = control_labels(codes, n_draws, seed)
     columns = np.column_stack([labels, control])
-    source = RidgeSource(features)
+    scores_of = ridge_scores(features, 2.0 * columns - 1, checked_penalties("ridge", alpha))
     scores = np.zeros((len(fold_rows), *columns.shape))
     pairs_of = np.empty(fold_rows.shape, dtype=np.int64)
     for r, fold_of in enumerate(fold_rows):
-        check_groups(fold_of, groups)
-        for fold in np.unique(fold_of):
-            train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
-            scores[r, test] = source.scores(train, test, 2.0 * columns[train] - 1, (alpha,))[0]
+        names = np.unique(fold_of)
+        for fold, found in zip(names, scores_of(fold_of != names[:, None]), strict=True):
+            scores[r, fold_of == fold] = found.values[0]
         # An item alone in its fold forms no pair: it goes unscored.
         alone = fold_of.max() + 1 + np.arange(len(fold_of))
         pairs_of[r] = np.where(_occurs_elsewhere(codes, fold_of), fold_of, alone)
@@ -153,7 +163,7 @@ def text_bins(
 
 def _occurs_elsewhere(
     codes: Int[np.ndarray, "item"], fold_of: Int[np.ndarray, "item"]
-) -> Int[np.ndarray, "item"]:
+) -> Bool[np.ndarray, "item"]:
     """Whether each item's type also occurs in another fold."""
     pairs = np.unique(np.column_stack([codes, fold_of]), axis=0)
     n_folds_of = np.bincount(pairs[:, 0], minlength=int(codes.max()) + 1)
@@ -162,6 +172,6 @@ def _occurs_elsewhere(
 
 def _straddling(
     codes: Int[np.ndarray, "item"], folds: Int[np.ndarray, "regrouping item"]
-) -> Int[np.ndarray, "item"]:
+) -> Bool[np.ndarray, "item"]:
     """Whether each item's type is on both sides of a split in any regrouping."""
     return np.asarray(np.any([_occurs_elsewhere(codes, fold_of) for fold_of in folds], axis=0))

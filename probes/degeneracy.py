@@ -18,23 +18,21 @@ What may be concluded, and what not:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 
+from probes.features import FoldFeatures, dense_features
 from probes.metrics import same_fold_auroc
 from probes.permutation import whole_group_permutations
+from probes.ridge import alphas_of_folds
 from probes.splits import binary_labels, check_groups, regrouped_folds
 from probes.standardize import column_scaling
 from probes.uncertainty import Interval, auroc_interval
-
-FoldFeatures = Callable[[int, int], Any]
-"""From (regrouping, fold) to features `[item, feature]`: those of the cell chosen without that fold's labels."""
 
 Matrix = NDArray[np.float64]
 _ROUNDING = 1e-9
@@ -107,15 +105,14 @@ def degeneracy(
     fold_rows = np.atleast_2d(np.asarray(folds))
     for fold_of in fold_rows:
         check_groups(fold_of, groups)
-    alphas = np.broadcast_to(
-        np.asarray(alpha, dtype=np.float64), (len(fold_rows), int(fold_rows.max()) + 1)
-    )
+    alphas = alphas_of_folds(alpha, len(fold_rows), int(fold_rows.max()) + 1)
     scores = np.zeros((max_removals + 1, *fold_rows.shape))
     planted = []
     for r, fold_of in enumerate(fold_rows):
         for fold in np.unique(fold_of):
             test = fold_of == fold
-            features = checked_features(X(r, int(fold)) if callable(X) else X, len(labels))
+            given = X(r, int(fold)) if callable(X) else X
+            features = dense_features(given, len(labels), "X").astype(np.float64)
             left = _Left.of(_kernel(features, ~test), ~test, float(alphas[r, fold]))
             for step in range(max_removals + 1):
                 fitted, square = left.fit(labels)
@@ -130,21 +127,9 @@ def degeneracy(
             break
     before, after = aurocs[0].estimate, aurocs[1].estimate
     control = _control(planted, labels, groups, fold_rows[0], before, n_controls, seed)
-    p_value = float((1 + (control >= after).sum()) / (1 + n_controls))
+    # A draw without any pair, nan, counts against the claim.
+    p_value = float((1 + (~(control < after)).sum()) / (1 + n_controls))
     return Degeneracy(tuple(aurocs), control, p_value)
-
-
-def checked_features(features: Any, n_items: int) -> Matrix:
-    """Features `[item, feature]` as float64; refused are other shapes, nan and inf."""
-    matrix = np.asarray(features, dtype=np.float64)
-    if matrix.ndim != 2 or len(matrix) != n_items:
-        raise ValueError(
-            f"X has shape {matrix.shape}; needed is [item, feature] of {n_items} items"
-        )
-    if not np.isfinite(matrix).all():
-        item, feature = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(f"X holds nan or inf, first at item {item}, feature {feature}")
-    return matrix
 
 
 def _kernel(features: Matrix, train: NDArray[np.bool_]) -> Matrix:

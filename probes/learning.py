@@ -16,12 +16,13 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from probes._parallel import Progress
 from probes.estimators import LinearProbe, RidgeProbe
+from probes.features import FoldFeatures, dense_features
 from probes.metrics import same_fold_auroc
-from probes.splits import binary_labels, check_groups, group_codes, regrouped_folds
+from probes.splits import binary_labels, check_groups, group_codes, groups_of, regrouped_folds
 from probes.uncertainty import Interval, auroc_interval
 
-Progress = Callable[[int, int], None]
 SMALLEST = 8
 """Training groups of the smallest default size."""
 
@@ -71,7 +72,7 @@ class SampleEfficiency:
 
 
 def sample_efficiency(
-    X: ArrayLike | Callable[[int, int], ArrayLike],
+    X: ArrayLike | FoldFeatures,
     y: ArrayLike,
     groups: ArrayLike,
     sizes: Sequence[int] | None = None,
@@ -101,9 +102,11 @@ def sample_efficiency(
         seed: of the draws.
         progress: called with (training folds done, training folds in all).
 
-    Raises ValueError for a size that is not positive or has more groups than a training fold.
+    Raises ValueError for a size that is not positive or has more groups than a training fold, labels of one class, and
+    features of another shape or with nan or inf.
     """
-    labels, codes = binary_labels(y), group_codes(groups)
+    labels = binary_labels(y)
+    codes = groups_of(labels, groups)
     fold_rows = np.atleast_2d(
         regrouped_folds(labels, codes, seed=seed) if folds is None else np.asarray(folds)
     )
@@ -111,13 +114,13 @@ def sample_efficiency(
         check_groups(fold_of, codes)
     if n_draws < 1:
         raise ValueError(f"n_draws must be at least 1, got {n_draws}")
-    wanted = tuple(
-        sorted(set(training_sizes(codes, fold_rows) if sizes is None else map(int, sizes)))
-    )
+    if len(np.unique(labels)) < 2:
+        raise ValueError(f"y is the same for all {len(labels)} items; there is nothing to predict")
+    wanted = tuple(sorted(set(training_sizes(codes, fold_rows) if sizes is None else sizes)))
     most = _most_groups(codes, fold_rows)
-    if not wanted or wanted[0] < 1 or wanted[-1] > most:
+    if not wanted or wanted[0] < 1 or wanted[-1] > most or any(size % 1 for size in wanted):
         raise ValueError(
-            f"sizes must lie between 1 and {most}, the groups of the smallest training fold; got {sizes}"
+            f"sizes must be whole numbers from 1 to {most}, the groups of the smallest training fold; got {sizes}"
         )
     given = RidgeProbe() if probe is None else probe
     rng = np.random.default_rng(seed)
@@ -125,7 +128,7 @@ def sample_efficiency(
     n_items, one_class = np.zeros((2, len(wanted)))
     steps = [(r, fold) for r, fold_of in enumerate(fold_rows) for fold in np.unique(fold_of)]
     for done, (r, fold) in enumerate(steps, start=1):
-        rows = np.asarray(X(r, int(fold)) if callable(X) else X)
+        rows = dense_features(X(r, int(fold)) if callable(X) else X, len(labels), "X")
         model = given if isinstance(given, LinearProbe) else given(r, int(fold))
         test = fold_rows[r] == fold
         held_in = np.unique(codes[~test])

@@ -7,11 +7,10 @@ reports. What this does not show: that every class is known; look at the confusi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -248,7 +247,7 @@ def _multinomial_scores(
     count: _Count,
 ) -> SourceScores:
     """Probabilities `[penalty, test, class]`; a class that a training set lacks has probability 0."""
-    features_of: Callable[[NDArray[np.bool_]], NDArray[Any]] = features_by_training_set(features)
+    features_of = features_by_training_set(features, len(codes))
 
     def of_masks(masks: Bool[np.ndarray, "mask item"]) -> Iterator[FoldScores]:
         for train in masks:

@@ -20,7 +20,7 @@ from probes.column_scores import ProbeKind, SourceScores, checked_penalties, sou
 from probes.metrics import same_fold_auroc
 from probes.nested_folds import Combine, mean_of_standardized
 from probes.ridge import Refit
-from probes.splits import binary_labels, check_groups, group_codes
+from probes.splits import binary_labels, check_groups, groups_of
 
 MIN_PERMUTATIONS = 199
 PermutedUnit = Literal["whole_group", "within_group"]
@@ -42,7 +42,7 @@ def handed_on(
     labels: NDArray[Any], groups: ArrayLike, n_permutations: int, seed: int
 ) -> NDArray[Any]:
     """`whole_group_permutations` `[item, permutation]` of labels `[item]` of any kind."""
-    codes = group_codes(groups)
+    codes = groups_of(labels, groups)
     rng = np.random.default_rng(seed)
     members = [np.flatnonzero(codes == g) for g in range(int(codes.max()) + 1)]
     permuted = np.empty((len(labels), n_permutations), dtype=labels.dtype)
@@ -64,7 +64,7 @@ def within_group_permutations(
     Without power where the group decides the label; shown beside the whole-group test only.
     """
     labels = binary_labels(y)
-    codes = group_codes(groups)
+    codes = groups_of(labels, groups)
     rng = np.random.default_rng(seed)
     rows = np.argsort(codes, kind="stable")
     permuted = np.empty((len(labels), n_permutations), dtype=np.int64)
@@ -83,9 +83,12 @@ class MaxStatistic:
 
     @property
     def p_value(self) -> float:
-        """(1 + permutations whose grid maximum reaches the observed one) / (1 + permutations)."""
-        maxima = np.nanmax(self.null, axis=(1, 2))
-        return float((1 + (maxima >= np.nanmax(self.observed)).sum()) / (1 + len(maxima)))
+        """(1 + permutations whose grid maximum reaches the observed one) / (1 + permutations).
+
+        A permutation that leaves no fold with a pair to score, nan, counts as one that does.
+        """
+        maxima = self.null.max(axis=(1, 2))
+        return float((1 + (~(maxima < self.observed.max())).sum()) / (1 + len(maxima)))
 
     def band(self, level: float = 0.95) -> Float[np.ndarray, "candidate 2"]:
         """Central band of every single cell's statistic under the null, all penalties together."""
@@ -171,7 +174,13 @@ def permuted_grid(
             scores[:, folds == fold] = part
         return np.stack([statistic(one) for one in scores])
 
+    if not candidates:
+        raise ValueError("candidates is empty; give at least one cell")
     grid = np.stack(map_in_threads(evaluate, candidates, progress))
+    if np.isnan(grid[..., 0]).all():
+        raise ValueError(
+            "y: no fold holds two items of different labels, so there is no pair to score"
+        )
     return MaxStatistic(
         tuple(candidate.name for candidate in candidates),
         grid[..., 0],

@@ -121,9 +121,13 @@ def nested_ridge_regression(
         seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
         folds = [grouped_folds_of_values(values, groups, n_folds, one) for one in seeds]
     fold_rows = np.atleast_2d(np.asarray(folds)).astype(np.int64)
+    n_folds = int(fold_rows.max(initial=-1)) + 1
     for fold_of in fold_rows:
         check_groups(fold_of, groups)
-    n_folds = int(fold_rows.max()) + 1
+        if not np.array_equal(np.unique(fold_of), range(n_folds)):
+            raise ValueError(
+                f"folds must be 0, 1, 2, ... in every regrouping, got {np.unique(fold_of)[:10].tolist()}"
+            )
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
 

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg.lapack import dposv
 
+from probes.features import check_numbers, check_shape
+
 Rows = NDArray[np.int64]
 Matrix = NDArray[np.float64]
 Refit = Callable[[Rows], Any]
@@ -23,6 +25,19 @@ Refit = Callable[[Rows], Any]
 
 ALPHAS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Penalties as multiples of the mean squared norm of a standardized training row."""
+
+
+def alphas_of_folds(
+    alpha: ArrayLike, n_regroupings: int, n_folds: int
+) -> Float[np.ndarray, "regrouping fold"]:
+    """One penalty for all folds, or one a fold; raises ValueError for another shape and what is not positive."""
+    given = np.asarray(alpha, dtype=np.float64)
+    shape = (n_regroupings, n_folds)
+    if given.shape not in ((), shape) or not (np.isfinite(given) & (given > 0)).all():
+        raise ValueError(
+            f"alpha must be positive, one or [regrouping, fold] {shape}; got {np.array2string(given, threshold=9)}"
+        )
+    return np.broadcast_to(given, shape)
 
 
 class RidgeSource:
@@ -59,14 +74,13 @@ class _Design:
     def __init__(self, features: Any) -> None:
         self.is_sparse = bool(sparse.issparse(features))
         if self.is_sparse:
+            check_numbers(features)
             self.matrix = features.tocsr().astype(np.float64)
-            _check_finite(self.matrix.data[:, None])
             self.squares = self.matrix.multiply(self.matrix).tocsr()
             return
         raw = np.asarray(features)
-        if raw.ndim != 2:
-            raise ValueError(f"features must be [item, feature], got shape {raw.shape}")
-        _check_finite(raw)
+        check_shape(raw, len(raw))
+        check_numbers(raw)
         # Centered on all rows first, so that float32 stays exact under a huge common offset; a
         # training set's own centering afterwards comes to the same as without it.
         self.matrix = (raw - raw.mean(axis=0, dtype=np.float64)).astype(np.float32)
@@ -144,10 +158,3 @@ def _solve_each(
         if info != 0:
             raise ValueError(f"alphas: {alpha} is too small for these features; leave it out")
         yield solved
-
-
-def _check_finite(matrix: NDArray[Any]) -> None:
-    finite = np.isfinite(matrix)
-    if not finite.all():
-        item, feature = np.argwhere(~finite)[0]
-        raise ValueError(f"features hold nan or inf, first at item {item}, feature {feature}")

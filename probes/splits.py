@@ -24,26 +24,47 @@ def binary_labels(y: ArrayLike) -> NDArray[np.int64]:
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y must be one label an item, got shape {labels.shape}")
-    values = np.unique(labels)
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"y must hold only 0 and 1, got {values[:5].tolist()}; binarize it first")
+    wrong = ~np.isin(labels, (0, 1))
+    if wrong.any():
+        found = list(dict.fromkeys(labels[wrong].tolist()))[:5]
+        raise ValueError(f"y must hold only 0 and 1, got {found}; binarize it first")
     return labels.astype(np.int64)
 
 
 def group_codes(groups: ArrayLike) -> NDArray[np.int64]:
-    """Groups of any hashable kind as integers 0..G-1 `[item]`."""
+    """Groups as integers 0..G-1 `[item]`, names sorted; refused are nan and names of mixed kinds."""
     names = np.asarray(groups)
     if names.ndim != 1:
         raise ValueError(f"groups must be one name an item, got shape {names.shape}")
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    if names.dtype.kind == "f" and np.isnan(names).any():
+        raise ValueError(f"groups[{np.isnan(names).argmax()}] is nan; give every item a group")
+    return _sorted_codes("groups", names)[1]
+
+
+def groups_of(y: ArrayLike, groups: ArrayLike) -> NDArray[np.int64]:
+    """`group_codes`, one for each of the labels `[item]`."""
+    codes, n_items = group_codes(groups), len(np.asarray(y))
+    if len(codes) != n_items:
+        raise ValueError(f"y has {n_items} items and groups {len(codes)}; give one group each")
+    return codes
+
+
+def _sorted_codes(
+    field: str, names: NDArray[np.generic]
+) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """The different names, sorted, and each item's among them."""
+    try:
+        known, codes = np.unique(names, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(one).__name__ for one in names.tolist()})
+        raise ValueError(f"{field} mixes {' and '.join(kinds)}; make all of one kind") from None
+    return known, codes.astype(np.int64)
 
 
 def skip_reason(y: ArrayLike, groups: ArrayLike, n_folds: int = 5) -> str | None:
     """Why these labels cannot be scored in `n_folds` grouped folds, or None if they can."""
     labels = binary_labels(y)
-    codes = group_codes(groups)
-    if len(labels) != len(codes):
-        raise ValueError(f"y has {len(labels)} items and groups {len(codes)}; give one group each")
+    codes = groups_of(labels, groups)
     positives = int(labels.sum())
     negatives = len(labels) - positives
     if min(positives, negatives) == 0:
@@ -135,7 +156,7 @@ def grouped_folds(
     reason = skip_reason(y, groups, n_folds)
     if reason is not None:
         raise ValueError(f"cannot make folds: {reason}")
-    return _stratified_folds(binary_labels(y), group_codes(groups), n_folds, seed)
+    return stratified_folds(binary_labels(y), group_codes(groups), n_folds, seed)
 
 
 def grouped_folds_of_values(
@@ -148,15 +169,13 @@ def grouped_folds_of_values(
     if n_folds < 2:
         raise ValueError(f"n_folds must be at least 2, got {n_folds}")
     values = continuous_target(y)
-    codes = group_codes(groups)
-    if len(values) != len(codes):
-        raise ValueError(f"y has {len(values)} items and groups {len(codes)}; give one group each")
+    codes = groups_of(values, groups)
     n_groups = int(codes.max()) + 1
     if n_groups < n_folds:
         raise ValueError(f"cannot make folds: only {n_groups} groups for {n_folds} folds")
     cuts = np.unique(np.quantile(values, [0.2, 0.4, 0.6, 0.8]))
     bins = np.searchsorted(cuts, values, side="right")
-    return _stratified_folds(bins, codes, n_folds, seed)
+    return stratified_folds(bins, codes, n_folds, seed)
 
 
 def class_codes(y: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
@@ -166,18 +185,13 @@ def class_codes(y: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
         raise ValueError(f"y must be one label an item, got shape {labels.shape}")
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"y[{np.isnan(labels).argmax()}] is nan; leave out items without a class")
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes.astype(np.int64)
+    return _sorted_codes("y", labels)
 
 
 def class_skip_reason(y: ArrayLike, groups: ArrayLike, n_folds: int = 5) -> str | None:
     """Why these classes cannot be told apart in `n_folds` grouped folds, or None if they can."""
     classes, codes = class_codes(y)
-    of_group = group_codes(groups)
-    if len(codes) != len(of_group):
-        raise ValueError(
-            f"y has {len(codes)} items and groups {len(of_group)}; give one group each"
-        )
+    of_group = groups_of(codes, groups)
     if len(classes) < 2:
         return f"no second class among {len(codes)} items"
     for code, name in enumerate(classes):
@@ -202,12 +216,13 @@ def grouped_folds_of_classes(
     reason = class_skip_reason(y, groups, n_folds)
     if reason is not None:
         raise ValueError(f"cannot make folds: {reason}")
-    return _stratified_folds(class_codes(y)[1], group_codes(groups), n_folds, seed)
+    return stratified_folds(class_codes(y)[1], group_codes(groups), n_folds, seed)
 
 
-def _stratified_folds(
+def stratified_folds(
     strata: NDArray[np.int64], groups: NDArray[np.int64], n_folds: int, seed: int
 ) -> NDArray[np.int64]:
+    """Folds 0..n_folds-1 of whole groups, every stratum spread over them as evenly as groups allow."""
     splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=seed)
     folds = np.empty(len(strata), dtype=np.int64)
     with warnings.catch_warnings():

@@ -22,10 +22,17 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import StratifiedGroupKFold
 
-from probes.degeneracy import FoldFeatures, checked_features
-from probes.splits import binary_labels, check_groups, group_codes, skip_reason
+from probes.features import FoldFeatures, dense_features
+from probes.ridge import alphas_of_folds
+from probes.splits import (
+    binary_labels,
+    check_groups,
+    group_codes,
+    groups_of,
+    skip_reason,
+    stratified_folds,
+)
 from probes.standardize import column_scaling
 from probes.uncertainty import Interval, auroc_interval
 
@@ -99,6 +106,11 @@ def transfer_matrix(
     names = tuple(domain.name for domain in domains)
     if len(domains) < 2 or len(set(names)) < len(names):
         raise ValueError(f"domains: needed are at least 2 of different names, got {list(names)}")
+    for domain in domains:
+        try:
+            groups_of(binary_labels(domain.y), domain.groups)
+        except ValueError as error:
+            raise ValueError(f"domain {domain.name!r}: {error}") from error
     labels = [binary_labels(domain.y) for domain in domains]
     groups = [np.asarray(domain.groups) for domain in domains]
     if folds is None:
@@ -111,15 +123,14 @@ def transfer_matrix(
         if reason is not None:
             raise ValueError(f"domain {domain.name!r}: {reason}; leave it out")
     n_regroupings, last = len(rows[0]), max(int(one.max()) for one in rows)
-    alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_regroupings, last + 1))
+    alphas = alphas_of_folds(alpha, n_regroupings, last + 1)
     shape = (len(domains), len(domains))
     scored = np.empty(shape, dtype=object)
     for s, t in np.ndindex(shape):
         scored[s, t] = np.zeros((3, *rows[t].shape))
     for r, fold in np.ndindex(n_regroupings, last + 1):
         features = [
-            checked_features(d.X(r, fold) if callable(d.X) else d.X, len(y))
-            for d, y in zip(domains, labels, strict=True)
+            _features(domain, len(y), r, fold) for domain, y in zip(domains, labels, strict=True)
         ]
         _check_widths(names, features)
         for s in range(len(domains)):
@@ -153,13 +164,13 @@ def shared_folds(
     """Folds of every domain, in which a group lies in the same fold everywhere; balanced in each domain's outcome."""
     strata = np.concatenate([2 * d + binary_labels(y) for d, y in enumerate(labels)])
     codes = group_codes(np.concatenate([np.asarray(one) for one in groups]))
+    if (n_groups := int(codes.max()) + 1) < n_folds:
+        raise ValueError(f"cannot make folds: only {n_groups} groups for {n_folds} folds")
     ends = np.cumsum([len(np.asarray(y)) for y in labels])[:-1]
     rows = np.empty((n_regroupings, len(strata)), dtype=np.int64)
     seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
     for r, one in enumerate(seeds):
-        splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=one)
-        for fold, (_, test) in enumerate(splitter.split(strata[:, None], strata, codes)):
-            rows[r, test] = fold
+        rows[r] = stratified_folds(strata, codes, n_folds, one)
     return np.split(rows, ends, axis=1)
 
 
@@ -224,6 +235,11 @@ def _entry(
     ]
     auroc = auroc_interval(target.y, scores, folds, target.groups, estimand="procedure")
     return TransferEntry(source, target.name, auroc, *accuracies)
+
+
+def _features(domain: Domain, n_items: int, regrouping: int, fold: int) -> Matrix:
+    given = domain.X(regrouping, fold) if callable(domain.X) else domain.X
+    return dense_features(given, n_items, f"domain {domain.name!r}: X").astype(np.float64)
 
 
 def _check_folds(rows: Sequence[NDArray[Any]], groups: Sequence[NDArray[Any]]) -> None:

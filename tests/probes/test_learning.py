@@ -105,5 +105,5 @@ def test_sizes_are_spaced_by_ratio_and_checked() -> None:
     assert training_sizes(GROUPS, folds) == (8, 11, 16, 23, 34, 48)
     X, y = planted(1.0)
     for sizes in ([0], [49], []):
-        with pytest.raises(ValueError, match="sizes must lie between 1 and 48"):
+        with pytest.raises(ValueError, match="sizes must be whole numbers from 1 to 48"):
             sample_efficiency(X, y, GROUPS, sizes, folds=folds)

@@ -272,7 +272,7 @@ def test_classes_that_cannot_be_told_apart_have_a_reason(y, groups, reason):
 def test_bad_features_name_the_candidate():
     X, codes = planted()
     bad = Candidate("bad", (X * np.nan,))
-    with pytest.raises(ValueError, match="candidate 'bad': features hold nan or inf"):
+    with pytest.raises(ValueError, match="candidate 'bad': features: nan or inf"):
         nested_multinomial([bad], codes, GROUPS)
     with pytest.raises(ValueError, match=r"y\[0\] is nan"):
         nested_multinomial([bad], np.full(150, np.nan), GROUPS)

@@ -178,7 +178,7 @@ def test_bad_arguments_are_named():
         nested_ridge_regression([], y, GROUPS)
     with pytest.raises(ValueError, match="at least 3"):
         nested_ridge_regression([Candidate("x", (X,))], y, GROUPS, n_folds=2)
-    with pytest.raises(ValueError, match="candidate 'x': features hold nan"):
+    with pytest.raises(ValueError, match="candidate 'x': features: nan or inf"):
         nested_ridge_regression([Candidate("x", (X * np.nan,))], y, GROUPS)
     with pytest.raises(ValueError, match="more than one fold"):
         nested_ridge_regression([Candidate("x", (X,))], y, GROUPS, folds=np.arange(len(y)) % 5)
