@@ -34,6 +34,7 @@ class LinearProbe(StoredProbe, ClassifierMixin, BaseEstimator):  # type: ignore[
     direction_: Float[np.ndarray, "feature"]
     intercept_: float
     n_features_in_: int
+    _class_counts = range(2, 3)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinearProbe:
         """Fit on rows `X` `[item, feature]` and two-valued labels `y` `[item]`.

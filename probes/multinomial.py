@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class MultinomialProbe(StoredProbe, ClassifierMixin, BaseEstimator):  # type: ig
     converged_: bool
     n_iter_: int
     _learned = ("converged_", "n_iter_")
+    _class_counts = range(2, sys.maxsize)
 
     def __init__(self, C: float = 0.01, max_iter: int = 1000, tol: float = 1e-4) -> None:
         self.C = C

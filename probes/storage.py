@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 FORMAT = 1
 WEIGHTS, ABOUT = ".safetensors", ".json"
 _LIBRARIES = ("numpy", "scikit-learn")
+_WIDEST_CLASS = 2**16
+"""Bytes of a class's name: a damaged file shall not claim the memory."""
 
 
 class StoredProbe:
@@ -30,15 +33,17 @@ class StoredProbe:
         Args:
             stem: path without a suffix; its folder is made.
             about: further facts, JSON-able, to be kept in the JSON (`about_probe` reads them).
+
+        Raises ValueError, before anything is written, for facts that JSON does not know.
         """
         check_is_fitted(self)
         stem = Path(stem)
-        stem.parent.mkdir(parents=True, exist_ok=True)
         # safetensors writes the buffer as it lies, whatever the strides say.
         direction, intercept = (np.ascontiguousarray(w, np.float64) for w in self._weights())
         # A probe of a rate has no classes.
         classes: NDArray[Any] = np.asarray(getattr(self, "classes_", ()))
         learned = {name: getattr(self, name) for name in self._learned if hasattr(self, name)}
+        weights = tensor_bytes({"direction": direction, "intercept": intercept})
         described = {
             "format": FORMAT,
             "class": type(self).__name__,
@@ -47,20 +52,24 @@ class StoredProbe:
             "classes_dtype": classes.dtype.str,
             "n_features": self.n_features_in_,  # type: ignore[attr-defined]
             "learned": _plain(learned),
+            "weights_sha256": sha256(weights).hexdigest(),
             "versions": {name: version(name) for name in _LIBRARIES},
             "about": dict(about or {}),
         }
-        _replace(
-            _file(stem, WEIGHTS), tensor_bytes({"direction": direction, "intercept": intercept})
-        )
-        _replace(_file(stem, ABOUT), (json.dumps(described, indent=2) + "\n").encode())
+        try:
+            content = (json.dumps(described, indent=2) + "\n").encode()
+        except TypeError as error:
+            raise ValueError(f"about: {error}; give what JSON can hold") from None
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        _replace(_file(stem, WEIGHTS), weights)
+        _replace(_file(stem, ABOUT), content)
 
     @classmethod
     def load(cls, stem: str | Path) -> Self:
         """A probe that `save` wrote, of this class.
 
-        Raises ValueError, in one line: no such files, damaged ones, a probe of another class, shapes that do not agree,
-        nan or inf.
+        Raises ValueError, in one line: no such files, damaged ones, two that do not belong together, a probe of another
+        class, shapes that do not agree, nan or inf.
         """
         stem = Path(stem)
         described = _described(stem)
@@ -72,21 +81,23 @@ class StoredProbe:
             probe = cls(**described["parameters"])
         except TypeError:
             raise _damaged(stem, ABOUT, "parameters are not those of its class") from None
-        try:
-            classes = np.array(described["classes"], dtype=np.dtype(described["classes_dtype"]))
-        except (TypeError, ValueError):
-            raise _damaged(stem, ABOUT, "classes cannot be read") from None
+        classes = _classes(stem, described["classes"], described["classes_dtype"])
+        if len(classes) not in cls._class_counts:
+            raise _damaged(stem, ABOUT, f"a {cls.__name__} cannot have {len(classes)} classes")
         if len(classes):
             probe.classes_ = classes  # type: ignore[attr-defined]
         probe.n_features_in_ = described["n_features"]  # type: ignore[attr-defined]
         for name in cls._learned:
             if name in described["learned"]:
                 setattr(probe, name, described["learned"][name])
-        probe._set_weights(*_weights(stem, *cls._shapes(len(classes), described["n_features"])))
+        shapes = cls._shapes(len(classes), described["n_features"])
+        probe._set_weights(*_weights(stem, described["weights_sha256"], *shapes))
         return probe
 
     _learned: tuple[str, ...] = ()
     """Names of what else was learned, JSON-able."""
+    _class_counts = range(1)
+    """How many classes it may have; none by default."""
 
     def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         raise NotImplementedError
@@ -126,6 +137,7 @@ _FIELDS: dict[str, type] = {
     "classes_dtype": str,
     "n_features": int,
     "learned": dict,
+    "weights_sha256": str,
     "about": dict,
 }
 
@@ -134,10 +146,10 @@ def _described(stem: Path) -> dict[str, Any]:
     content = _bytes(stem, ABOUT)
     try:
         described = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _damaged(stem, ABOUT, "not JSON") from None
     for name, kind in _FIELDS.items():
-        if not isinstance(described, dict) or not isinstance(described.get(name), kind):
+        if not isinstance(described, dict) or type(described.get(name)) is not kind:
             raise _damaged(stem, ABOUT, f"no {name} of type {kind.__name__}")
     if described["format"] != FORMAT:
         raise ValueError(
@@ -147,8 +159,21 @@ def _described(stem: Path) -> dict[str, Any]:
     return dict(described)
 
 
+def _classes(stem: Path, names: list[Any], dtype_name: str) -> NDArray[Any]:
+    """The classes as they were saved: different words or numbers, of the type that they had."""
+    try:
+        dtype = np.dtype(dtype_name)
+        if dtype.kind in "biufUO" and dtype.itemsize <= _WIDEST_CLASS:
+            classes = np.array(names, dtype=dtype)
+            if classes.tolist() == names and len(set(names)) == len(names):
+                return classes
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _damaged(stem, ABOUT, "classes cannot be read")
+
+
 def _weights(
-    stem: Path, direction_shape: tuple[int, ...], intercept_shape: tuple[int, ...]
+    stem: Path, digest: str, direction_shape: tuple[int, ...], intercept_shape: tuple[int, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     content = _bytes(stem, WEIGHTS)
     try:
@@ -159,7 +184,9 @@ def _weights(
     for name, shape in (("direction", direction_shape), ("intercept", intercept_shape)):
         if name not in tensors:
             raise _damaged(stem, WEIGHTS, f"no {name}")
-        values = np.asarray(tensors[name], dtype=np.float64)
+        values = tensors[name]
+        if values.dtype != np.float64:
+            raise _damaged(stem, WEIGHTS, f"{name} is {values.dtype}, not float64")
         if values.shape != shape:
             raise _damaged(
                 stem, WEIGHTS, f"{name} has shape {values.shape}, {stem.name}{ABOUT} says {shape}"
@@ -167,6 +194,8 @@ def _weights(
         if not np.isfinite(values).all():
             raise _damaged(stem, WEIGHTS, f"{name} holds nan or inf")
         found.append(values)
+    if sha256(content).hexdigest() != digest:
+        raise _damaged(stem, WEIGHTS, f"not the weights that {stem.name}{ABOUT} was saved with")
     return found[0], found[1]
 
 
@@ -174,7 +203,7 @@ def _bytes(stem: Path, suffix: str) -> bytes:
     path = _file(stem, suffix)
     try:
         return path.read_bytes()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a name that no file can have
         raise ValueError(
             f"probe: no file {path}; give the stem of a saved probe, without a suffix"
         ) from None
@@ -185,6 +214,8 @@ def _damaged(stem: Path, suffix: str, fault: str) -> ValueError:
 
 
 def _file(stem: Path, suffix: str) -> Path:
+    if not stem.name:
+        raise ValueError(f"probe: {stem} names no file; give the stem of a probe, without a suffix")
     # Not with_suffix: a stem may hold dots.
     return stem.with_name(stem.name + suffix)
 

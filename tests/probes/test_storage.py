@@ -117,6 +117,17 @@ def cut(suffix):
         (with_json(format=99), "has format 99"),
         (with_json(parameters={"gamma": 1}), "parameters are not those"),
         (with_json(classes_dtype="?!"), "classes cannot be read"),
+        (with_json(classes_dtype="<U300000000", classes=["a", "b"]), "classes cannot be read"),
+        (with_json(classes_dtype="|O", classes=[None, {}]), "classes cannot be read"),
+        (with_json(classes=[[0, 1], [1, 0]]), "classes cannot be read"),
+        (with_json(classes=[1, 1]), "classes cannot be read"),
+        (with_json(classes=[0, 2], classes_dtype="|b1"), "classes cannot be read"),
+        (with_json(classes=[0, 1, 2]), "a RidgeProbe cannot have 3 classes"),
+        (with_json(classes=[]), "a RidgeProbe cannot have 0 classes"),
+        (with_json(n_features=True), "no n_features of type int"),
+        (lambda stem: stem.with_suffix(".json").write_text("[" * 100_000), "p.json is damaged"),
+        (with_weights(direction=np.ones(7, np.complex64)), "direction is complex64, not float64"),
+        (with_weights(direction=np.ones(7)), "not the weights that p.json was saved with"),
         (with_weights(direction=np.full(7, np.nan)), "direction holds nan"),
         (with_weights(intercept=None), "no intercept"),
         (with_weights(intercept=np.zeros(2)), "intercept has shape"),
@@ -128,6 +139,19 @@ def test_damage_is_named_in_one_line(saved, damage, message):
         with pytest.raises(ValueError, match=message) as caught:
             load(saved)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stem", ["", ".", "/", "a\0b"])
+def test_a_stem_that_names_no_file(stem):
+    with pytest.raises(ValueError, match="give the stem of a"):
+        load_probe(stem)
+
+
+def test_facts_that_json_cannot_hold_leave_the_saved_probe_alone(saved):
+    before = RidgeProbe.load(saved)
+    with pytest.raises(ValueError, match="about: Object of type float32 is not JSON"):
+        RidgeProbe(5.0).fit(X + 1, Y).save(saved, about={"layer": np.float32(1)})
+    np.testing.assert_array_equal(RidgeProbe.load(saved).direction_, before.direction_)
 
 
 def test_another_class_is_refused(saved):
