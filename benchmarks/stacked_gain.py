@@ -82,15 +82,11 @@ def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
         for X in (text.X, activations)
     )
     y, folds = text.y, reader.folds
+    training_scores = (reader.training_scores, probe.training_scores)
     gain = stacked_gain(
-        y,
-        reader.scores,
-        probe.scores,
-        folds,
-        groups,
-        training_scores=(reader.training_scores, probe.training_scores),
+        y, reader.scores, probe.scores, folds, groups, training_scores=training_scores
     )
-    leaning = lean(y, reader.scores, probe.scores, folds, groups)
+    leaning = lean(y, reader.scores, probe.scores, folds, groups, training_scores=training_scores)
     return Gain(float(reader.curve[0]), float(probe.curve[0]), gain, leaning)
 
 

@@ -21,13 +21,13 @@ from experiments.inequalities import (
     Comparisons,
     Evidence,
     Rules,
-    Scored,
     Scores,
     TrainingScores,
     bias_evidence,
     checked_outcome,
     parse_evidence,
 )
+from experiments.scored import Scored
 
 STAGES = (
     "not_beyond_text",
@@ -127,7 +127,7 @@ def diagnose(
         )
     )
     margin = path.checked("readout_margin", readout_margin)
-    words = Scored(margin, margin, is_trained=False)
+    words = Scored.fixed(margin)
     parsed = np.asarray(parsed_answer, dtype=float)
     if parsed.shape != path.outcome.shape:
         raise ValueError(

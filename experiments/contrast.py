@@ -24,7 +24,7 @@ from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
 from experiments.records import json_number
 from experiments.result_json import cell_json, gap_json, interval_json
-from experiments.splits import predictor_interval, second_grouping, second_split, strata_results
+from experiments.splits import second_grouping, second_split, strata_results
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
 from experiments.task_data import TaskData
 from experiments.words import words_result
@@ -32,7 +32,6 @@ from probes import (
     Interval,
     MaxStatistic,
     PermutedUnit,
-    auroc_difference,
     cohen_kappa,
     max_statistic_test,
     skip_reason,
@@ -90,20 +89,24 @@ def contrast(
         controls = control_results(data, predictions, records, fitting, advance)
         other_split = fitting.predict(data, second, advance) if second is not None else None
 
+    rows = predictions.rows()
     breakdown = diagnose(
         data.outcome,
         data.groups,
-        predictions.probe.nested.scores,
-        predictions.text,
-        predictions.report.nested.scores,
-        predictions.transferred,
-        predictions.verbal,
+        rows["probe"].scores,
+        rows["text"].scores,
+        rows["report_probe"].scores,
+        rows["transferred_probe"].scores,
+        rows["verbal"].scores,
         data.parsed,
         folds=predictions.folds,
         training_scores=predictions.training,
         seed=config.seed,
     )
-    intervals = {name: predictor_interval(data, predictions, name) for name in predictions.rows()}
+    intervals = {
+        name: row.interval(data.outcome, predictions.folds, predictions.groups)
+        for name, row in rows.items()
+    }
     result = overview | {
         "skipped": None,
         "probe": interval_json(intervals["probe"], "procedure")
@@ -176,19 +179,11 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
     rows = predictions.rows()
 
     def difference(first: str, second: str) -> dict[str, Any]:
-        (a, a_estimand), (b, b_estimand) = rows[first], rows[second]
-        gap = auroc_difference(
-            data.outcome,
-            a,
-            b,
-            predictions.folds,
-            predictions.groups,
-            estimand="procedure",
-            trained=(a_estimand == "procedure", b_estimand == "procedure"),
+        return gap_json(
+            rows[first].minus(rows[second], data.outcome, predictions.folds, predictions.groups)
         )
-        return gap_json(gap)
 
-    text, probe = rows["text"][0], rows["probe"][0]
+    text, probe = rows["text"], rows["probe"]
     return {
         "probe_minus_verbal": difference("probe", "verbal"),
         "probe_minus_text": difference("probe", "text"),
@@ -197,11 +192,11 @@ def _gaps(data: TaskData, predictions: Predictions) -> dict[str, Any]:
         "beyond_text": gap_json(
             stacked_gain(
                 data.outcome,
-                text,
-                probe,
+                text.scores,
+                probe.scores,
                 predictions.folds,
                 predictions.groups,
-                training_scores=(predictions.training.text, predictions.training.task),
+                training_scores=text.training_beside(probe),
             )
         ),
     }

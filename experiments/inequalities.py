@@ -13,10 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from experiments.records import json_number
+from experiments.scored import Scored
 from probes import (
-    Estimand,
     Interval,
-    auroc_difference,
     criterion_interval,
     grouped_folds,
     rate_interval,
@@ -99,26 +98,10 @@ class TrainingScores:
     Stacks are fitted on them, and what training sets add to an interval is read off them.
     """
 
-    task: np.ndarray
-    text: np.ndarray
-    report: np.ndarray
-    transferred: np.ndarray
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A predictor: its scores `[regrouping, item]` and, where known, its training scores; those of words, which were
-    not trained, are the scores themselves."""
-
-    scores: np.ndarray
-    training: np.ndarray | None
-    is_trained: bool = True
-
-    def training_beside(self, other: Scored) -> tuple[np.ndarray, np.ndarray] | None:
-        """Training scores of both, or None where one lacks them."""
-        if self.training is None or other.training is None:
-            return None
-        return self.training, other.training
+    task: np.ndarray | None
+    text: np.ndarray | None
+    report: np.ndarray | None
+    transferred: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -163,18 +146,10 @@ class Comparisons:
         return np.atleast_2d(self.folds)
 
     def difference(self, a: Scored, b: Scored) -> Interval:
-        """AUROC of `a` minus that of `b`, on the same pairs."""
-        estimand: Estimand = "fixed" if self.folds is None else "procedure"
-        return auroc_difference(
-            self.outcome,
-            a.scores,
-            b.scores,
-            self.scored_by,
-            self.groups,
-            estimand=estimand,
-            trained=(a.is_trained, b.is_trained),
-            training_scores=a.training_beside(b),
-        )
+        """AUROC of `a` minus that of `b`, on the same pairs; of models that are given, where there are no folds."""
+        if self.folds is None:
+            a, b = Scored.fixed(a.scores), Scored.fixed(b.scores)
+        return a.minus(b, self.outcome, self.scored_by, self.groups)
 
     def beats_text(self, name: str, probe: Scored, text: Scored) -> Evidence:
         """Whether the probe adds to the text: the stacked difference, never the raw one."""

@@ -18,11 +18,11 @@ from activations_cache import Cell
 from experiments.baselines import nested_text_stack
 from experiments.inequalities import TrainingScores
 from experiments.progress import Advance
+from experiments.scored import Scored, score_out_of_fold
 from experiments.task_data import TaskData, cell_name
 from experiments.tasks import Elicitation
 from probes import (
     Candidate,
-    Estimand,
     LogisticProbe,
     NestedResult,
     RidgeProbe,
@@ -58,31 +58,39 @@ class Grid:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Out-of-fold scores `[regrouping, item]` of every predictor of one task, on the same folds."""
+    """Every predictor of one task, scored out of fold on the same folds."""
 
     groups: np.ndarray
     folds: Int[np.ndarray, "regrouping item"]
     probe: Grid
     report: Grid
-    transferred: Rows
-    verbal: Rows
-    supervised_words: Rows
-    baselines: dict[str, Rows]
-    text: Rows
-    training: TrainingScores
+    transferred: Scored
+    verbal: Scored
+    supervised_words: Scored
+    baselines: dict[str, Scored]
+    text: Scored
 
-    def rows(self) -> dict[str, tuple[Rows, Estimand]]:
-        """Every predictor by its name in the results, with its estimand."""
-        trained: dict[str, Rows] = {
-            "probe": self.probe.nested.scores,
-            "report_probe": self.report.nested.scores,
+    @property
+    def training(self) -> TrainingScores:
+        """Of the probes and the text, as `diagnose` takes them."""
+        return TrainingScores(
+            task=self.probe.nested.training_scores,
+            text=self.text.training,
+            report=self.report.nested.training_scores,
+            transferred=self.transferred.training,
+        )
+
+    def rows(self) -> dict[str, Scored]:
+        """Every predictor by its name in the results."""
+        return {
+            "verbal": self.verbal,
+            "probe": Scored.of(self.probe.nested),
+            "report_probe": Scored.of(self.report.nested),
             "transferred_probe": self.transferred,
             "supervised_words": self.supervised_words,
             "text": self.text,
             **self.baselines,
         }
-        rows: dict[str, tuple[Rows, Estimand]] = {"verbal": (self.verbal, "fixed")}
-        return rows | {name: (scores, "procedure") for name, scores in trained.items()}
 
 
 @dataclass(frozen=True)
@@ -108,24 +116,17 @@ class Fitting:
             n_regroupings=self.n_regroupings,
             seed=self.seed,
         )
-        transferred, transferred_training = transferred_scores(data, probe)
         advance(1)
         return Predictions(
             groups=groups,
             folds=folds,
             probe=probe,
             report=report,
-            transferred=transferred,
-            verbal=verbal_scores(data, folds),
+            transferred=transferred_scores(data, probe),
+            verbal=Scored.fixed(verbal_scores(data, folds)),
             supervised_words=supervised_word_scores(data, folds),
-            baselines={name: one.scores for name, one in text.families.items()},
-            text=text.scores,
-            training=TrainingScores(
-                task=probe.nested.training_scores,
-                text=text.training_scores,
-                report=report.nested.training_scores,
-                transferred=transferred_training,
-            ),
+            baselines={name: Scored.of(one) for name, one in text.families.items()},
+            text=Scored(text.scores, text.training_scores),
         )
 
     def curve(
@@ -180,24 +181,22 @@ def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> 
     return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
 
 
-def supervised_word_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:
+def supervised_word_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Scored:
     """What the words say to a reader that has seen labels: logistic regression on the vector of log-odds.
 
     Fixed beforehand: standardized on the training folds, C = 1.
     """
-    scores = np.empty(folds.shape)
-    for r, fold_of in enumerate(folds):
-        for fold in np.unique(fold_of):
-            test = fold_of == fold
-            model = LogisticProbe(C=1.0).fit(data.log_odds.T[~test], data.outcome[~test])
-            scores[r, test] = model.decision_function(data.log_odds.T[test])
-    return scores
+    words = data.log_odds.T
+
+    def score(r: int, outer: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        model = LogisticProbe(C=1.0).fit(words[train], data.outcome[train])
+        return model.decision_function(words[test])
+
+    return score_out_of_fold(folds, score)
 
 
-def transferred_scores(
-    data: TaskData, probe: Grid
-) -> tuple[Rows, Float[np.ndarray, "regrouping fold item"]]:
-    """The task probe moved to the answer slot, and the training scores of that.
+def transferred_scores(data: TaskData, probe: Grid) -> Scored:
+    """The task probe moved to the answer slot.
 
     The cell and penalty selected without the item's fold, trained in the task context, applied at the same layer of
     the answer slot of every elicitation, z-scored and averaged as there. A mean shift between the contexts would move
@@ -219,13 +218,4 @@ def transferred_scores(
         averaged: np.ndarray = standard.mean(axis=1)
         return averaged
 
-    scores = np.empty(nested.folds.shape)
-    training = np.zeros(nested.training_scores.shape)
-    for r, fold_of in enumerate(nested.folds):
-        for outer in np.unique(fold_of):
-            scores[r, fold_of == outer] = moved(r, outer, fold_of != outer, fold_of == outer)
-            for inner in np.unique(fold_of[fold_of != outer]):
-                train = (fold_of != outer) & (fold_of != inner)
-                test = fold_of == inner
-                training[r, outer, test] = moved(r, outer, train, test)
-    return scores, training
+    return score_out_of_fold(nested.folds, moved)

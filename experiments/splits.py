@@ -10,15 +10,7 @@ from experiments.predictors import Predictions
 from experiments.records import json_number
 from experiments.result_json import interval_json
 from experiments.task_data import TaskData
-from probes import Interval, auroc_interval, same_fold_auroc, skip_reason
-
-
-def predictor_interval(data: TaskData, predictions: Predictions, name: str) -> Interval:
-    """The AUROC of a predictor by its name in the results, with its interval."""
-    scores, estimand = predictions.rows()[name]
-    return auroc_interval(
-        data.outcome, scores, predictions.folds, predictions.groups, estimand=estimand
-    )
+from probes import same_fold_auroc, skip_reason
 
 
 def second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
@@ -32,13 +24,16 @@ def second_grouping(data: TaskData, n_folds: int) -> np.ndarray | None:
 def second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
     """Probe, text and words with whole kinds of entity held out."""
     rows = predictions.rows()
-    named = {
-        name: predictor_interval(data, predictions, name) for name in ("probe", "text", "verbal")
-    }
+
+    def held_out(name: str) -> dict[str, Any]:
+        row = rows[name]
+        interval = row.interval(data.outcome, predictions.folds, predictions.groups)
+        return interval_json(interval, row.estimand)
+
     return {
         "name": "whole kinds of entity held out; groups may straddle",
         "n_groups": len(set(predictions.groups)),
-        **{name: interval_json(interval, rows[name][1]) for name, interval in named.items()},
+        **{name: held_out(name) for name in ("probe", "text", "verbal")},
     }
 
 
@@ -48,7 +43,7 @@ def strata_results(data: TaskData, predictions: Predictions) -> list[dict[str, A
     rows = predictions.rows()
 
     def within(name: str, members: np.ndarray) -> float | None:
-        scores = rows[name][0][:, members]
+        scores = rows[name].scores[:, members]
         folds = predictions.folds[:, members]
         labels = data.outcome[members]
         values = [same_fold_auroc(labels, s, f) for s, f in zip(scores, folds, strict=True)]

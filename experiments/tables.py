@@ -70,9 +70,9 @@ def predictor_table(
             "auroc": json_number(intervals[name].estimate),
             "ci_low": json_number(intervals[name].low),
             "ci_high": json_number(intervals[name].high),
-            "estimand": estimand,
+            "estimand": row.estimand,
         }
-        for name, (_, estimand) in predictions.rows().items()
+        for name, row in predictions.rows().items()
     ]
     rows += [{**shared, **control} for control in controls]
     for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
@@ -94,7 +94,7 @@ def predictor_table(
 def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:
     """`scores.csv`, item by item: what the pictures and a sceptical reader need."""
     folds = predictions.folds[0]
-    probe, verbal = predictions.probe.nested.scores[0], predictions.verbal[0]
+    probe, verbal = predictions.probe.nested.scores[0], predictions.verbal.scores[0]
 
     def standard(scores: np.ndarray) -> np.ndarray:
         return within_fold_zscores(scores, folds).round(6)
@@ -112,7 +112,7 @@ def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:
             "probe": standard(probe),
             "report_probe": standard(predictions.report.nested.scores[0]),
             "verbal": standard(verbal),
-            "baseline_text": standard(predictions.text[0]),
+            "baseline_text": standard(predictions.text.scores[0]),
             "probe_probability": platt(data.outcome, probe, folds).round(6),
             "verbal_probability": platt(data.outcome, verbal, folds).round(6),
             "verbal_answer": data.parsed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from probes.metrics import within_fold_zscores
 from probes.splits import binary_labels
-from probes.uncertainty import Interval, auroc_difference, auroc_interval
+from probes.uncertainty import Interval, auroc_difference
 
 
 def cross_fitted_stack(
@@ -122,8 +123,8 @@ def stacked_gain(
     """Same-fold AUROC of text and probe stacked, minus that of the text alone.
 
     Never the raw difference: two predictors of 0.80 with independent errors differ by 0 and stack
-    to 0.885. Near 0 the paired interval of a gain is too wide; of a probe that is above chance by
-    itself, the lower limit is as high as `lean` allows.
+    to 0.885. Near 0 the paired interval of a gain is several times too wide; where training scores
+    are given, its lower limit is as high as `lean` allows.
 
     Args:
         y: 0/1 labels `[item]`.
@@ -135,41 +136,23 @@ def stacked_gain(
             high; that of a useless probe over a text of 0.70 is right either way.
     """
     fold_rows = np.atleast_2d(np.asarray(folds))
-    pair = [
+    texts, probes = (
         np.broadcast_to(np.asarray(s, dtype=np.float64), fold_rows.shape) for s in (text, probe)
-    ]
-    columns = np.stack(pair, axis=-1)
+    )
+    columns = np.stack([texts, probes], axis=-1)
+    difference = partial(auroc_difference, estimand="procedure")
     if training_scores is None:
         stacked = cross_fitted_stack(columns, y, fold_rows)
-        of_training = None
-    else:
-        stacked, fitted = _stack(
-            columns, binary_labels(y), fold_rows, np.stack(training_scores, axis=-1)
-        )
-        # The two weights have seen the rows of `fitted`; that moves the jackknife's level, not its spread.
-        of_training = (fitted, training_scores[0])
-    gain = auroc_difference(
-        y,
-        stacked,
-        pair[0],
-        fold_rows,
-        groups,
-        estimand="procedure",
-        training_scores=of_training,
+        return difference(y, stacked, texts, fold_rows, groups)
+    stacked, fitted = _stack(
+        columns, binary_labels(y), fold_rows, np.stack(training_scores, axis=-1)
     )
-    alone = auroc_interval(
-        y,
-        pair[1],
-        fold_rows,
-        groups,
-        estimand="procedure",
-        training_scores=None if training_scores is None else training_scores[1],
+    # The two weights have seen the rows of `fitted`; that moves the jackknife's level, not its spread.
+    gain = difference(
+        y, stacked, texts, fold_rows, groups, training_scores=(fitted, training_scores[0])
     )
-    # What a probe that has learned nothing adds varies with its training sets, which `lean` holds fixed.
-    if gain.estimate <= 0 or alone.low <= 0.5:
-        return gain
-    leaning = lean(y, pair[0], pair[1], fold_rows, groups)
-    if leaning.low <= 0:
+    leaning = lean(y, texts, probes, fold_rows, groups, training_scores=training_scores)
+    if gain.estimate <= 0 or leaning.low <= 0:
         return gain
     limit = gain.estimate * (leaning.low / leaning.estimate) ** 2
     return replace(gain, low=max(gain.low, limit))
@@ -180,7 +163,13 @@ LEAN = 0.5
 
 
 def lean(
-    y: ArrayLike, text: ArrayLike, probe: ArrayLike, folds: ArrayLike, groups: ArrayLike
+    y: ArrayLike,
+    text: ArrayLike,
+    probe: ArrayLike,
+    folds: ArrayLike,
+    groups: ArrayLike,
+    *,
+    training_scores: tuple[ArrayLike, ArrayLike],
 ) -> Interval:
     """Does the text rank better when it leans toward what the probe adds, or away from it?
 
@@ -193,19 +182,29 @@ def lean(
         y: 0/1 labels `[item]`.
         text, probe, folds: `[regrouping, item]`.
         groups: group of every item `[item]`.
-
-    Returns:
-        The difference for the scores as they are (estimand "fixed").
+        training_scores: of text and of probe, `[regrouping, fold, item]`.
     """
     fold_rows = np.asarray(folds)
-    texts, rests = [], []
-    for text_row, probe_row, fold_of in zip(
-        np.asarray(text), np.asarray(probe), fold_rows, strict=True
-    ):
-        texts.append(within_fold_zscores(text_row, fold_of))
-        rests.append(_projected_out(within_fold_zscores(probe_row, fold_of), texts[-1], fold_of))
-    toward, away = (np.stack(texts) + sign * LEAN * np.stack(rests) for sign in (1, -1))
-    return auroc_difference(y, toward, away, fold_rows, groups, estimand="fixed")
+    toward, away = _leaning(np.asarray(text), np.asarray(probe), fold_rows)
+    left_out = _leaning(np.asarray(training_scores[0]), np.asarray(training_scores[1]), fold_rows)
+    return auroc_difference(
+        y, toward, away, fold_rows, groups, estimand="procedure", training_scores=left_out
+    )
+
+
+def _leaning(
+    text: Float[np.ndarray, "regrouping *fold item"],
+    probe: Float[np.ndarray, "regrouping *fold item"],
+    folds: Int[np.ndarray, "regrouping item"],
+) -> tuple[Float[np.ndarray, "regrouping *fold item"], Float[np.ndarray, "regrouping *fold item"]]:
+    """The text's scores, leaning toward what the probe adds and away from it."""
+    toward, away = np.empty(text.shape), np.empty(text.shape)
+    for row in np.ndindex(text.shape[:-1]):
+        fold_of = folds[row[0]]
+        standard = within_fold_zscores(text[row], fold_of)
+        rest = _projected_out(within_fold_zscores(probe[row], fold_of), standard, fold_of)
+        toward[row], away[row] = standard + LEAN * rest, standard - LEAN * rest
+    return toward, away
 
 
 def _projected_out(

@@ -12,10 +12,11 @@ import numpy as np
 
 from experiments.controls.fitted import fit_cells
 from experiments.controls.peer import Peer
-from experiments.controls.rows import ControlRow, Scored, Scoring
+from experiments.controls.rows import ControlRow, Scoring
 from experiments.predictors import Fitting
 from experiments.records import json_number
 from experiments.result_json import cell_json
+from experiments.scored import Scored
 from experiments.task_data import TaskData
 from probes import Interval
 
@@ -28,7 +29,7 @@ def peer_results(
 ) -> tuple[dict[str, Any], list[ControlRow]]:
     """What the peer knows of this model: its part of `results.json`, and its rows."""
     cells = fit_cells(data, peer.cache, list(peer.cache.cells()), fitting)
-    read: Scored = (cells.nested.scores, "procedure")
+    read = Scored.of(cells.nested)
     did = [peer.behavior[item] for item in data.ids]
     rates = np.array([0.5 if row.rate is None else row.rate for row in did])
     whole = {
@@ -43,7 +44,7 @@ def peer_results(
             "neutral_probe", "peer", neutral, "a reader of the text that is no model of the kind"
         ),
         "peer_behavior": scoring.row(
-            "peer_behavior", "peer", (rates, "fixed"), "what another model does with the item"
+            "peer_behavior", "peer", Scored.fixed(rates), "what another model does with the item"
         ),
     }
     outcomes = np.array(

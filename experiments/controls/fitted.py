@@ -13,6 +13,7 @@ from experiments.controls.records import ControlRecords
 from experiments.controls.rows import ControlRow, Scoring
 from experiments.predictors import Fitting, Grid
 from experiments.result_json import cell_json
+from experiments.scored import Scored
 from experiments.task_data import TaskData, cell_name
 from probes import Candidate
 
@@ -28,7 +29,7 @@ def fitted_controls(
     yield scoring.row(
         "embedding_layer",
         "control",
-        (embedding.nested.scores, "procedure"),
+        Scored.of(embedding.nested),
         "the tokens by themselves",
         **cell_json(embedding.chosen),
     )
@@ -36,7 +37,7 @@ def fitted_controls(
     yield scoring.row(
         "random_weights",
         "control",
-        (random.nested.scores, "procedure"),
+        Scored.of(random.nested),
         "the architecture, without anything learned",
         **cell_json(random.chosen),
     )
@@ -48,7 +49,7 @@ def fitted_controls(
     yield scoring.row(
         "projected_tfidf",
         "control",
-        (nested.scores, "procedure"),
+        Scored.of(nested),
         f"the words, randomly projected to {width} dimensions",
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.controls.rows import ControlRow, Scoring
 from experiments.predictors import Fitting
+from experiments.scored import Scored
 from experiments.task_data import TaskData
 from hooks import NextToken
 from probes import Candidate
@@ -30,7 +31,7 @@ def output_rows(
     if has_openings:
         numbers["opening_log_odds"] = np.array(odds, dtype=np.float64)
     rows = [
-        scoring.row(name, "output", (values, "fixed"), _RULES_OUT)
+        scoring.row(name, "output", Scored.fixed(values), _RULES_OUT)
         for name, values in numbers.items()
     ]
     if not has_openings:
@@ -38,7 +39,7 @@ def output_rows(
         rows.append(scoring.without("opening_log_odds", "output", _RULES_OUT, reason))
     features = np.stack(list(numbers.values()), axis=1)
     nested = fitting.nested([Candidate("output side", (features,))], data, data.groups)
-    rows.append(scoring.row("output_side", "output", (nested.scores, "procedure"), _RULES_OUT))
+    rows.append(scoring.row("output_side", "output", Scored.of(nested), _RULES_OUT))
     rows.append(
         scoring.without(
             "sample_agreement",

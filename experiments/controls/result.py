@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.controls.disagreement import NEUTRAL, peer_results
@@ -74,9 +74,12 @@ def control_results(
 def _within_text_bins(predictions: Predictions, scoring: Scoring) -> dict[str, ControlRow]:
     """What is left of a predictor between items of which the text says about the same."""
     rows = predictions.rows()
-    bins = replace(scoring, folds=text_bins(predictions.text, predictions.folds, N_BINS))
+    bins = scoring.within(text_bins(predictions.text.scores, predictions.folds, N_BINS))
     rules_out = "what the text says: only pairs of about the same text score count"
     return {
-        name: bins.row(f"{name}_within_text_bins", "control", rows[name], rules_out)
-        for name in ("probe", "verbal", "text")
+        name: bins.row(f"{name}_within_text_bins", "control", scored, rules_out)
+        for name, scored in (
+            ("probe", bins.probe),
+            *((name, rows[name].without_training()) for name in ("verbal", "text")),
+        )
     }

@@ -8,22 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Int
-from numpy.typing import ArrayLike
 
 from experiments.records import json_number
 from experiments.result_json import gap_json, interval_json
+from experiments.scored import Scored
 from probes import (
     Estimand,
     Interval,
-    auroc_difference,
-    auroc_interval,
     same_fold_auroc,
     skip_reason,
 )
 
 Kind = Literal["control", "output", "peer"]
-Scored = tuple[ArrayLike, Estimand]
-"""Scores `[item]` or `[regrouping, item]`, and whether they were trained here."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +75,13 @@ class Scoring:
         self, name: str, kind: Kind, scored: Scored, rules_out: str, **about: Any
     ) -> ControlRow:
         """Score one predictor; `probe_minus` is the paired difference of the probe and it."""
-        scores, estimand = scored
         empty = self.without(name, kind, rules_out, self.reason or "")
         if self.reason is not None:
             return empty
-        interval = auroc_interval(self.outcome, scores, self.folds, self.groups, estimand=estimand)
-        if scores is not self.probe[0]:
+        interval = scored.interval(self.outcome, self.folds, self.groups)
+        if scored is not self.probe:
             about["probe_minus"] = gap_json(self.difference(self.probe, scored))
-        return replace(empty, interval=interval, estimand=estimand, reason=None, about=about)
+        return replace(empty, interval=interval, estimand=scored.estimand, reason=None, about=about)
 
     def without(self, name: str, kind: Kind, rules_out: str, reason: str) -> ControlRow:
         """A row that cannot be scored."""
@@ -95,16 +90,7 @@ class Scoring:
 
     def difference(self, first: Scored, second: Scored) -> Interval:
         """AUROC of the first minus that of the second, paired."""
-        trained = (first[1] == "procedure", second[1] == "procedure")
-        return auroc_difference(
-            self.outcome,
-            first[0],
-            second[0],
-            self.folds,
-            self.groups,
-            estimand="procedure" if any(trained) else "fixed",
-            trained=trained,
-        )
+        return first.minus(second, self.outcome, self.folds, self.groups)
 
     @property
     def reason(self) -> str | None:
@@ -116,13 +102,14 @@ class Scoring:
         aurocs = [same_fold_auroc(self.outcome, constant, fold) for fold in self.folds]
         return "no fold holds a pair to compare" if np.isnan(aurocs).any() else None
 
+    def within(self, bins: Int[np.ndarray, "regrouping item"]) -> Scoring:
+        """The pairs within bins of the folds."""
+        return replace(self, folds=bins, probe=self.probe.without_training())
+
     def among(
         self, members: Bool[np.ndarray, " item"], *scored: Scored
     ) -> tuple[Scoring, list[Scored]]:
         """The same on some of the items alone, and predictors on these; what was trained stays as it is."""
-        kept: list[Scored] = [
-            (np.asarray(scores)[..., members], estimand)
-            for scores, estimand in (self.probe, *scored)
-        ]
+        kept = [one.among(members) for one in (self.probe, *scored)]
         part = Scoring(self.outcome[members], self.groups[members], self.folds[:, members], kept[0])
         return part, kept[1:]

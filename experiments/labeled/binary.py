@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ from experiments.labeled.measured import Measured, ProbeSettings, score_json
 from experiments.labeled.states import States
 from experiments.progress import Reporter
 from experiments.result_json import gap_json
+from experiments.scored import Scored
 from probes import (
     Candidate,
     NestedResult,
     SampleEfficiency,
-    auroc_interval,
     max_statistic_test,
     nested_probe,
     nested_ridge,
@@ -76,11 +75,11 @@ def measure_binary(
         with reporter.stage("text baselines", 1) as advance:
             text = _text(texts, labels, settings)
             advance(1)
-    scoring = Scoring(labels.y, labels.groups, nested.folds, (nested.scores, "procedure"))
+    scoring = Scoring(labels.y, labels.groups, nested.folds, Scored.of(nested))
     name, penalty = nested.modal
     return Measured(
         metric="auroc",
-        score=score_json("auroc", _interval(labels, nested, nested.scores)),
+        score=score_json("auroc", scoring.probe.interval(labels.y, nested.folds, labels.groups)),
         null=null,
         curve=nested.curve,
         chosen=(nested.names.index(name), penalty),
@@ -108,14 +107,12 @@ def _text(texts: Sequence[str], labels: Labels, settings: ProbeSettings) -> Text
     )
 
 
-def _interval(labels: Labels, nested: NestedResult, scores: np.ndarray) -> Any:
-    return auroc_interval(labels.y, scores, nested.folds, labels.groups, estimand="procedure")
-
-
 def _baselines(labels: Labels, nested: NestedResult, text: TextStack) -> dict[str, dict[str, Any]]:
-    scores = {"text": text.scores} | {name: one.scores for name, one in text.families.items()}
+    rows = {"text": Scored(text.scores, text.training_scores)}
+    rows |= {name: Scored.of(one) for name, one in text.families.items()}
     return {
-        name: score_json("auroc", _interval(labels, nested, one)) for name, one in scores.items()
+        name: score_json("auroc", row.interval(labels.y, nested.folds, labels.groups))
+        for name, row in rows.items()
     }
 
 
@@ -148,7 +145,7 @@ def _controls(
             n_regroupings=settings.regroupings,
             seed=settings.seed,
         )
-        return scoring.row(name, "control", (control.scores, "procedure"), rules_out)
+        return scoring.row(name, "control", Scored.of(control), rules_out)
 
     if EMBEDDING_CELL in states.cells:
         candidate = states.candidate(EMBEDDING_CELL)
@@ -165,9 +162,9 @@ def _within_text(scoring: Scoring, text: TextStack | None) -> dict[str, Any]:
     """What is left of the probe between items of which the text says about the same."""
     if text is None:
         return {}
-    bins = replace(scoring, folds=text_bins(text.scores, scoring.folds, N_BINS))
+    bins = scoring.within(text_bins(text.scores, scoring.folds, N_BINS))
     rules_out = "what the text says: only pairs of about the same text score count"
-    row = bins.row("probe_within_text_bins", "control", scoring.probe, rules_out, n_bins=N_BINS)
+    row = bins.row("probe_within_text_bins", "control", bins.probe, rules_out, n_bins=N_BINS)
     return {row.name: row.to_json()}
 
 

@@ -102,7 +102,14 @@ def test_the_score_and_the_saved_probe_are_those_of_the_room_below(folder: Path,
     }
     candidates = [Candidate(str(cell), (column,)) for cell, column in columns.items()]
     nested = nested_ridge(candidates, labels["label"], groups, n_regroupings=2, seed=3)
-    interval = auroc_interval(nested.y, nested.scores, nested.folds, groups, estimand="procedure")
+    interval = auroc_interval(
+        nested.y,
+        nested.scores,
+        nested.folds,
+        groups,
+        estimand="procedure",
+        training_scores=nested.training_scores,
+    )
     assert result["probe"]["auroc"] == pytest.approx(interval.estimate, abs=1e-6)
     assert result["probe"]["ci"] == pytest.approx([interval.low, interval.high], abs=1e-6)
     fitted = RidgeProbe(alpha=nested.modal[1]).fit(columns[PLANTED], labels["label"])

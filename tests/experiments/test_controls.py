@@ -23,6 +23,7 @@ from experiments.controls.records import ControlRecords
 from experiments.controls.rows import Scoring
 from experiments.elicitation import SelfPrediction
 from experiments.predictors import Fitting, supervised_word_scores
+from experiments.scored import Scored
 from experiments.task_data import TaskData
 from experiments.tasks import Item
 from hooks import Activations, CaptureSpec, NextToken
@@ -106,7 +107,7 @@ def scoring(data: TaskData, states: np.ndarray) -> Scoring:
     from probes import Candidate
 
     nested = FITTING.nested([Candidate("probe", (states,))], data, data.groups)
-    return Scoring(data.outcome, data.groups, nested.folds, (nested.scores, "procedure"))
+    return Scoring(data.outcome, data.groups, nested.folds, Scored.of(nested))
 
 
 def test_the_probe_may_not_choose_what_is_captured_for_controls(world: World) -> None:
@@ -164,7 +165,7 @@ def quirks(world: World, *, knows_itself: bool) -> tuple[TaskData, Peer, np.ndar
 def test_the_peers_quirks_alone_make_no_self_knowledge(world: World, knows_itself: bool) -> None:
     """METHODS, section 5: self minus peer is large on the disagreement subset with no self-knowledge at all."""
     data, peer, nature, own = quirks(world, knows_itself=knows_itself)
-    result, rows = peer_results(data, peer, (nature, "fixed"), FITTING, own)
+    result, rows = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
     parted = result["disagreement"]
     assert parted["reason"] is None
     agree = np.array([peer.behavior[i].outcome for i in data.ids]) == data.outcome
@@ -184,7 +185,7 @@ def test_the_peers_behavior_is_a_fixed_score_and_ties_where_it_is_unscored(world
     item = data.ids[0]
     unscored = replace(peer.behavior[item], rate=None, outcome=None)
     peer = replace(peer, behavior={**peer.behavior, item: unscored})
-    result, _ = peer_results(data, peer, (nature, "fixed"), FITTING, own)
+    result, _ = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
     assert result["unscored"] == 1
     did = np.array([0.5, *(peer.behavior[i].outcome for i in data.ids[1:])], dtype=float)
     pairs = [
@@ -203,7 +204,7 @@ def test_too_few_disagreements_are_named(world: World) -> None:
     same = {row.item: row for row in world.behavior(data.outcome)}
     flipped = replace(same[data.ids[0]], outcome=1 - int(data.outcome[0]))
     peer = replace(peer, behavior={**same, data.ids[0]: flipped})
-    result, rows = peer_results(data, peer, (nature, "fixed"), FITTING, own)
+    result, rows = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
     assert result["disagreement"]["n_items"] == 1
     assert "items among 1" in result["disagreement"]["reason"]
     assert result["disagreement"]["beats_peer_and_neutral"] is None
@@ -252,7 +253,7 @@ def test_supervised_words_are_a_logistic_regression_on_the_log_odds(world: World
             model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, tol=1e-8))
             model.fit(data.log_odds.T[~test], y[~test])
             expected = model.decision_function(data.log_odds.T[test])
-            np.testing.assert_allclose(found[r, test], expected, atol=2e-3)
+            np.testing.assert_allclose(found.scores[r, test], expected, atol=2e-3)
 
 
 def test_the_output_side_is_picked_up_where_it_stopped(tmp_path: Path) -> None:

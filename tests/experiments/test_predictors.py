@@ -11,7 +11,7 @@ from experiments.predictors import Fitting, transferred_scores, verbal_scores
 from experiments.task_data import TaskData
 from experiments.words import words_result
 from hooks import Activations, CaptureSpec
-from probes import same_fold_auroc
+from probes import LogisticProbe, same_fold_auroc
 from tests.experiments.parity import ParityTask
 
 WIDTH = 8
@@ -90,13 +90,25 @@ def test_planted_outcomes_are_found_in_whatever_order_they_are_stored(data: Task
     predictions = Fitting(5, 5, 0).predict(data, data.groups, lambda steps: None)
     rows = predictions.rows()
     for name in ("probe", "report_probe", "verbal", "supervised_words"):
-        assert auroc(data, rows[name][0], predictions.folds) > 0.97, name
+        assert auroc(data, rows[name].scores, predictions.folds) > 0.97, name
     assert predictions.probe.chosen[0] == ("resid_post", 1, "prompt_last")
     assert predictions.report.chosen[0][1] == 1
-    moved, _ = transferred_scores(data, predictions.probe)
-    assert auroc(data, moved, predictions.folds) > 0.97
-    assert auroc(data, rows["text"][0], predictions.folds) < 0.75
-    assert {name for name, (_, estimand) in rows.items() if estimand == "fixed"} == {"verbal"}
+    moved = transferred_scores(data, predictions.probe)
+    assert auroc(data, moved.scores, predictions.folds) > 0.97
+    assert auroc(data, rows["text"].scores, predictions.folds) < 0.75
+    assert {name for name, row in rows.items() if row.estimand == "fixed"} == {"verbal"}
+
+
+def test_training_scores_come_from_models_that_saw_neither_fold(data: TaskData) -> None:
+    predictions = Fitting(5, 5, 0).predict(data, data.groups, lambda steps: None)
+    folds, words = predictions.folds[1], data.log_odds.T
+    kept = ~np.isin(folds, (0, 3))
+    model = LogisticProbe(C=1.0).fit(words[kept], data.outcome[kept])
+    found = predictions.supervised_words.training
+    assert found is not None
+    rows = folds == 3
+    np.testing.assert_allclose(found[1, 0, rows], model.decision_function(words[rows]))
+    assert (found[1, 0, folds == 0] == 0).all()
 
 
 def test_trap_19_no_group_straddles_a_fold_of_the_run(data: TaskData) -> None:
