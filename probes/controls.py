@@ -152,6 +152,12 @@ def text_bins(
     """
     if n_bins < 2:
         raise ValueError(f"n_bins must be at least 2, got {n_bins}")
+    if text_scores.shape != folds.shape or folds.ndim != 2:
+        raise ValueError(
+            f"text_scores and folds must be [regrouping, item], got shapes {text_scores.shape} and {folds.shape}"
+        )
+    if not np.isfinite(text_scores).all():
+        raise ValueError("text_scores hold nan or inf; score every item")
     codes = np.empty(folds.shape, dtype=np.int64)
     for r, fold_of in enumerate(folds):
         for fold in np.unique(fold_of):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve
 from scipy.stats import beta
 
+from probes.features import dense_features
 from probes.standardize import column_scaling
 from probes.uncertainty import LEVEL
 
@@ -96,12 +97,13 @@ def ridge_directions(
         labels: 0/1 `[item, column]`.
         alpha: see `RidgeProbe`.
     """
-    rows = np.asarray(X, dtype=np.float64)
-    targets = 2.0 * np.asarray(labels, dtype=np.float64) - 1
-    if rows.ndim != 2 or targets.ndim != 2 or len(rows) != len(targets):
-        raise ValueError(
-            f"X must be [item, feature] and labels [item, column], got {rows.shape}, {targets.shape}"
-        )
+    columns = np.asarray(labels)
+    if columns.ndim != 2 or not np.isin(columns, (0, 1)).all():
+        raise ValueError(f"labels must be 0 and 1, [item, column], got shape {columns.shape}")
+    if not alpha > 0:
+        raise ValueError(f"alpha must be positive, got {alpha!r}")
+    rows = dense_features(X, len(columns), "X").astype(np.float64)
+    targets = 2.0 * columns - 1
     mean, scale = column_scaling(rows)
     Z = (rows - mean) * scale
     n, d = Z.shape

@@ -116,13 +116,16 @@ def sample_efficiency(
         raise ValueError(f"n_draws must be at least 1, got {n_draws}")
     if len(np.unique(labels)) < 2:
         raise ValueError(f"y is the same for all {len(labels)} items; there is nothing to predict")
-    wanted = tuple(sorted(set(training_sizes(codes, fold_rows) if sizes is None else sizes)))
+    asked = training_sizes(codes, fold_rows) if sizes is None else tuple(sizes)
     most = _most_groups(codes, fold_rows)
-    if not wanted or wanted[0] < 1 or wanted[-1] > most or any(size % 1 for size in wanted):
+    if not asked or not all(isinstance(n, int | np.integer) and 1 <= n <= most for n in asked):
         raise ValueError(
             f"sizes must be whole numbers from 1 to {most}, the groups of the smallest training fold; got {sizes}"
         )
+    wanted = tuple(sorted(set(map(int, asked))))
     given = RidgeProbe() if probe is None else probe
+    if not isinstance(given, LinearProbe) and not callable(given):
+        raise ValueError(f"probe: {given!r} is no LinearProbe, nor a function that gives one")
     rng = np.random.default_rng(seed)
     scores = np.zeros((len(wanted), len(fold_rows), n_draws, len(labels)))
     n_items, one_class = np.zeros((2, len(wanted)))

@@ -52,7 +52,13 @@ from probes.permutation import (
     permuted_grid,
 )
 from probes.ridge import Refit
-from probes.splits import check_groups, class_codes, group_codes, grouped_folds_of_classes
+from probes.splits import (
+    check_groups,
+    class_codes,
+    group_codes,
+    grouped_folds_of_classes,
+    seeds_of_regroupings,
+)
 from probes.standardize import column_scaling
 from probes.uncertainty import Interval
 
@@ -137,7 +143,7 @@ def nested_multinomial(
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")
     grid = from_weak_to_strong("logistic", checked_penalties("logistic", penalties))
-    seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
+    seeds = seeds_of_regroupings(n_regroupings, seed)
     folds = np.stack([grouped_folds_of_classes(codes, groups, n_folds, one) for one in seeds])
     n_sources = sum(len(candidate.sources) for candidate in candidates)
     count = _Count(progress, n_sources * n_regroupings * n_folds * (n_folds + 1) // 2)
@@ -248,22 +254,26 @@ def _multinomial_scores(
 ) -> SourceScores:
     """Probabilities `[penalty, test, class]`; a class that a training set lacks has probability 0."""
     features_of = features_by_training_set(features, len(codes))
+    defaults = MultinomialProbe()
 
     def of_masks(masks: Bool[np.ndarray, "mask item"]) -> Iterator[FoldScores]:
         for train in masks:
             X = features_of(train).astype(np.float64)
-            mean, scale = column_scaling(X[train])
-            Z = (X - mean) * scale
             values = np.zeros((len(grid), (~train).sum(), n_classes))
-            converged = np.zeros((len(grid), 1), dtype=bool)
-            defaults = MultinomialProbe()
-            model = LogisticRegression(
-                max_iter=defaults.max_iter, tol=defaults.tol, warm_start=True
-            )
-            for p in reversed(range(len(grid))):
-                model.set_params(C=grid[p]).fit(Z[train], codes[train])
-                values[p][:, model.classes_] = model.predict_proba(Z[~train])
-                converged[p] = model.n_iter_.max() < defaults.max_iter
+            converged = np.ones((len(grid), 1), dtype=bool)
+            present = np.unique(codes[train])
+            if len(present) == 1:
+                values[..., present] = 1.0
+            else:
+                mean, scale = column_scaling(X[train])
+                Z = (X - mean) * scale
+                model = LogisticRegression(
+                    max_iter=defaults.max_iter, tol=defaults.tol, warm_start=True
+                )
+                for p in reversed(range(len(grid))):
+                    model.set_params(C=grid[p]).fit(Z[train], codes[train])
+                    values[p][:, present] = model.predict_proba(Z[~train])
+                    converged[p] = model.n_iter_.max() < defaults.max_iter
             count.advance()
             yield FoldScores(values, converged)
 

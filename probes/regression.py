@@ -33,6 +33,7 @@ from probes.splits import (
     continuous_target,
     group_codes,
     grouped_folds_of_values,
+    seeds_of_regroupings,
 )
 from probes.uncertainty import Interval
 
@@ -118,15 +119,17 @@ def nested_ridge_regression(
         raise ValueError("candidates is empty; give at least one cell")
     grid = from_weak_to_strong("ridge", checked_penalties("ridge", alphas))
     if folds is None:
-        seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
+        seeds = seeds_of_regroupings(n_regroupings, seed)
         folds = [grouped_folds_of_values(values, groups, n_folds, one) for one in seeds]
-    fold_rows = np.atleast_2d(np.asarray(folds)).astype(np.int64)
+    given = np.atleast_2d(np.asarray(folds))
+    fold_rows = given.astype(np.int64)
     n_folds = int(fold_rows.max(initial=-1)) + 1
     for fold_of in fold_rows:
         check_groups(fold_of, groups)
-        if not np.array_equal(np.unique(fold_of), range(n_folds)):
+    for fold_of in given:
+        if not np.array_equal(names := np.unique(fold_of), range(n_folds)):
             raise ValueError(
-                f"folds must be 0, 1, 2, ... in every regrouping, got {np.unique(fold_of)[:10].tolist()}"
+                f"folds must be 0, 1, 2, ... in every regrouping, got {names[:10].tolist()}"
             )
     if n_folds < 3:
         raise ValueError(f"n_folds must be at least 3 for inner selection, got {n_folds}")

@@ -7,7 +7,6 @@ Power goes with groups, not rows, and a group on both sides of a split turns mem
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -260,7 +259,13 @@ def regrouped_folds(
 
     Predictors that are to be compared get the same folds by giving the same y, groups and seed.
     """
+    seeds = seeds_of_regroupings(n_regroupings, seed)
+    return np.stack([grouped_folds(y, groups, n_folds, one) for one in seeds])
+
+
+def seeds_of_regroupings(n_regroupings: int, seed: int) -> list[int]:
+    """A seed for the folds of every regrouping; raises ValueError for none."""
     if n_regroupings < 1:
         raise ValueError(f"n_regroupings must be at least 1, got {n_regroupings}")
-    seeds: Sequence[int] = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
-    return np.stack([grouped_folds(y, groups, n_folds, one) for one in seeds])
+    seeds: list[int] = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
+    return seeds

@@ -30,6 +30,7 @@ from probes.splits import (
     check_groups,
     group_codes,
     groups_of,
+    seeds_of_regroupings,
     skip_reason,
     stratified_folds,
 )
@@ -117,6 +118,8 @@ def transfer_matrix(
         rows = shared_folds(labels, groups, n_folds, n_regroupings, seed)
     else:
         rows = [np.atleast_2d(np.asarray(one)) for one in folds]
+        if len(rows) != len(domains):
+            raise ValueError(f"folds: {len(rows)} given for {len(domains)} domains; give one each")
     _check_folds(rows, groups)
     for domain, fold_rows in zip(domains, rows, strict=True):
         reason = domain_reason(domain.y, domain.groups, fold_rows)
@@ -167,10 +170,8 @@ def shared_folds(
     if (n_groups := int(codes.max()) + 1) < n_folds:
         raise ValueError(f"cannot make folds: only {n_groups} groups for {n_folds} folds")
     ends = np.cumsum([len(np.asarray(y)) for y in labels])[:-1]
-    rows = np.empty((n_regroupings, len(strata)), dtype=np.int64)
-    seeds = np.random.SeedSequence(seed).generate_state(n_regroupings).tolist()
-    for r, one in enumerate(seeds):
-        rows[r] = stratified_folds(strata, codes, n_folds, one)
+    seeds = seeds_of_regroupings(n_regroupings, seed)
+    rows = np.stack([stratified_folds(strata, codes, n_folds, one) for one in seeds])
     return np.split(rows, ends, axis=1)
 
 
@@ -186,6 +187,9 @@ def domain_reason(y: ArrayLike, groups: ArrayLike, folds: ArrayLike) -> str | No
             return "all items of one class lie in one fold"
         if not members[0] & members[1]:
             return "no fold holds both classes"
+        for fold in np.unique(fold_of):
+            if len(np.unique(np.asarray(groups)[fold_of != fold])) < 2:
+                return f"only one group outside fold {fold}"
     return None
 
 

@@ -18,8 +18,10 @@ from probes import (
     nested_multinomial,
     nested_probe,
     nested_ridge_regression,
+    ridge_directions,
     sample_efficiency,
     selectivity,
+    text_bins,
     transfer_matrix,
 )
 from probes.ridge import RidgeSource
@@ -29,6 +31,8 @@ GROUPS = np.repeat(np.arange(20), 4)
 Y = np.tile([0, 1], N // 2)
 X = np.random.default_rng(0).normal(size=(N, 3))
 FOLDS = grouped_folds(Y, GROUPS)
+DOMAINS = [Domain(name, X, Y, GROUPS) for name in "ab"]
+IN_TWO_GROUPS = [Domain(name, X, Y, GROUPS // 10) for name in "ab"]
 
 
 def one(X):
@@ -144,3 +148,45 @@ def test_no_pair_to_score_is_no_small_p_value(test):
     y = groups % 2
     with pytest.raises(ValueError, match="no fold holds two items of different labels"):
         test(one(X), y, groups, groups)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: nested_ridge_regression(one(X), X[:, 0], GROUPS, n_regroupings=0),
+            "at least 1, got 0",
+        ),
+        (lambda: nested_multinomial(one(X), Y, GROUPS, n_regroupings=0), "at least 1, got 0"),
+        (
+            lambda: nested_ridge_regression(one(X), X[:, 0], GROUPS, folds=FOLDS + 0.5),
+            "folds must be 0, 1, 2",
+        ),
+        (
+            lambda: nested_ridge_regression(one(X), X[:, 0], GROUPS, folds=FOLDS * 2),
+            "folds must be 0, 1, 2",
+        ),
+        (lambda: degeneracy(X, Y, GROUPS, alpha=0.0), "alpha must be positive"),
+        (lambda: transfer_matrix(DOMAINS, alpha=[1.0, 2.0]), r"\[regrouping, fold\] \(5, 5\)"),
+        (lambda: transfer_matrix(DOMAINS, folds=[FOLDS]), "folds: 1 given for 2 domains"),
+        (lambda: transfer_matrix(DOMAINS, n_folds=30), "only 20 groups for 30 folds"),
+        (lambda: transfer_matrix(IN_TWO_GROUPS, n_folds=2), "only one group outside fold 0"),
+        (
+            lambda: sample_efficiency(X, Y, GROUPS, [2.5], folds=FOLDS),
+            "sizes must be whole numbers",
+        ),
+        (
+            lambda: sample_efficiency(X, Y, GROUPS, probe="ridge"),
+            "probe: 'ridge' is no LinearProbe",
+        ),
+        (lambda: ridge_directions(X, np.column_stack([Y, 2 * Y])), "labels must be 0 and 1"),
+        (lambda: ridge_directions(X, Y[:, None], alpha=-1.0), "alpha must be positive"),
+        (lambda: ridge_directions(X[:-1], Y[:, None]), "of 80 items"),
+        (lambda: text_bins(X[:, 0], FOLDS), r"must be \[regrouping, item\]"),
+        (lambda: text_bins(with_nan.T[2:], FOLDS[None]), "text_scores hold nan"),
+        (lambda: max_statistic_test([], Y, GROUPS, FOLDS), "candidates is empty"),
+    ],
+)
+def test_arguments_that_cannot_be(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -276,3 +276,13 @@ def test_bad_features_name_the_candidate():
         nested_multinomial([bad], codes, GROUPS)
     with pytest.raises(ValueError, match=r"y\[0\] is nan"):
         nested_multinomial([bad], np.full(150, np.nan), GROUPS)
+
+
+def test_training_sets_of_one_class_say_that_class_and_no_more():
+    """Two groups hold the second class: a training set without both folds has none of it."""
+    groups = np.repeat(np.arange(12), 6)
+    y = np.where(groups < 2, "refuse", "comply")
+    X = np.random.default_rng(0).normal(size=(72, 3))
+    found = nested_multinomial([Candidate("a", (X,))], y, groups, n_folds=3, n_regroupings=2)
+    np.testing.assert_allclose(found.probabilities.sum(axis=2), 1)
+    assert np.isfinite(found.curve).all()
