@@ -66,7 +66,12 @@ def text_part(job: Job, source: RunFolder) -> Part:
             return Part(skipped)
         stack = nested_text_stack(data.text_families, data.outcome, data.groups, **_folding(job))
         interval = auroc_interval(
-            data.outcome, stack.scores, _folds(job, data), data.groups, estimand="procedure"
+            data.outcome,
+            stack.scores,
+            _folds(job, data),
+            data.groups,
+            estimand="procedure",
+            training_scores=stack.training_scores,
         )
         return Part(
             {"skipped": None, **_interval(interval)},
@@ -116,7 +121,12 @@ def cell_part(job: Job, source: RunFolder, text: Path, null: Path) -> Part:
             training_scores=(scores["training_scores"], nested.training_scores),
         )
         interval = auroc_interval(
-            data.outcome, nested.scores, nested.folds, data.groups, estimand="procedure"
+            data.outcome,
+            nested.scores,
+            nested.folds,
+            data.groups,
+            estimand="procedure",
+            training_scores=nested.training_scores,
         )
         tested, baseline = (_read_part(path) for path in (null, text))
         chosen, penalty = nested.modal
