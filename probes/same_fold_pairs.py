@@ -91,7 +91,9 @@ class SameFoldPairs:
         total = max(squares - twice, twice + within)
         degrees = min(3 * squares**2 / float((touching**4).sum()), n_groups - 1)
         kept = min(total / squares, 1.0)
-        return Variance(n_groups / (n_groups - 1) * total, max(degrees * kept**2, 1.0))
+        # Folds are scored apart: their differences alone give as many degrees as there are folds, less one.
+        least = max(len(self.of_fold) - 1, 1)
+        return Variance(n_groups / (n_groups - 1) * total, max(degrees * kept**2, least))
 
 
 def _indicator(codes: NDArray[np.int64], n_groups: int) -> Any:
