@@ -70,6 +70,20 @@ def test_noise_stays_at_chance_before_and_after_a_removal(alpha):
     assert np.mean([r.aurocs[1].low > 0.5 for r in results]) <= 0.08
 
 
+def test_removal_stops_where_the_lower_bound_is_at_chance():
+    """An estimate over 0.5 that is not decidedly so is the last."""
+    rng = np.random.default_rng(1)
+    few = {"n_regroupings": 1, "max_removals": 3, "n_controls": 19}
+    results = [degeneracy(*planted(rng, 0.5, [1.0]), **few) for _ in range(6)]
+    last = [result.aurocs[-1] for result in results]
+    assert any(one.low <= 0.5 < one.estimate for one in last)
+    for result in results:
+        above = [one.low > 0.5 for one in result.aurocs[1:]]
+        assert not any(above[-1:]) or len(above) == 3
+        assert all(above[:-1])
+        assert result.n_removed == (None if above[-1] else len(above))
+
+
 def test_one_planted_direction_is_gone_after_one_removal():
     results = simulations(8, 0.9, [1.0], alpha=10.0)
     assert np.mean([r.aurocs[0].estimate for r in results]) > 0.75

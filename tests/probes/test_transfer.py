@@ -6,7 +6,7 @@ from scipy.stats import norm
 from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score
 
-from probes import Domain, RidgeProbe, same_fold_auroc, transfer_matrix
+from probes import Domain, RidgeProbe, regrouped_folds, same_fold_auroc, transfer_matrix
 from probes.transfer import _Cut, domain_reason, shared_folds
 
 
@@ -105,6 +105,25 @@ def test_the_cut_is_halfway_between_scores_of_groups_held_out():
     middle = (held_out[y == 1].mean() + held_out[y == 0].mean()) / 2
     probe = RidgeProbe(0.2).fit(X, y)
     assert cut.at + probe.intercept_ == pytest.approx(middle, abs=1e-8)
+
+
+def test_accuracies_are_those_of_the_cut_raw_and_moved_by_the_mean_of_all_target_items():
+    rng = np.random.default_rng(9)
+    direction = np.zeros(12)
+    direction[:3] = 0.6
+    a, b = domain(rng, "a", direction), domain(rng, "b", direction, offset=0.2, first_group=100)
+    folds = [regrouped_folds(one.y, one.groups, 4, 1) for one in (a, b)]
+    entry = transfer_matrix([a, b], folds=folds).entries[0][1]
+    raw, moved = np.empty((2, len(b.y)), dtype=bool)
+    for fold in range(4):
+        train, test = folds[0][0] != fold, folds[1][0] == fold
+        cut = _Cut.fit(a.X[train], a.y[train], a.groups[train], 1.0)
+        scores = b.X @ cut.direction
+        raw[test] = scores[test] > cut.at
+        moved[test] = scores[test] - scores.mean() + (a.X[train] @ cut.direction).mean() > cut.at
+    assert entry.balanced_accuracy == pytest.approx(balanced_accuracy_score(b.y, raw))
+    assert entry.shifted_accuracy == pytest.approx(balanced_accuracy_score(b.y, moved))
+    assert entry.balanced_accuracy != entry.shifted_accuracy
 
 
 def test_a_rare_class_is_found_where_the_intercept_would_find_none():
