@@ -92,6 +92,24 @@ def test_training_groups_are_whole_and_never_of_the_test_fold() -> None:
     assert found.scores.shape == (2, 1, 120)
 
 
+def test_groups_are_drawn_and_smaller_draws_are_part_of_larger_ones() -> None:
+    _, y = planted(1.0)
+    folds = regrouped_folds(y, GROUPS, 4, 1)
+    seen: list[frozenset[float]] = []
+
+    class Recording(RidgeProbe):
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Recording:
+            seen.append(frozenset(X[:, -1].tolist()))
+            return super().fit(X, y)
+
+    marked = np.column_stack([np.zeros(len(y)), GROUPS])
+    sample_efficiency(marked, y, GROUPS, [20, 25], probe=Recording(), folds=folds, n_draws=2)
+    small, large = seen[::2], seen[1::2]
+    assert all(one < other for one, other in zip(small, large, strict=True))
+    assert len(set(small)) == 8
+    assert small[0] != small[1] != frozenset(sorted(set(GROUPS[folds[0] != 0].tolist()))[:20])
+
+
 def test_training_sets_of_one_class_score_all_items_alike_and_are_counted() -> None:
     X, _ = planted(0.0)
     y = np.repeat(np.arange(60) % 2, 2)

@@ -19,6 +19,7 @@ from probes import (
     within_fold_zscores,
 )
 from probes.batched_logistic import fit_logistic_columns
+from probes.nested_folds import NestedCell, selected_cells
 from probes.simulation import clustered_data, clustered_normal, group_sizes
 
 ALPHAS = (0.01, 1.0, 100.0)
@@ -262,3 +263,13 @@ def test_progress_and_errors_name_the_candidate():
         nested_ridge([Candidate("bad", (cells[0] * np.nan,))], y, groups)
     with pytest.raises(ValueError, match="alpha of ridge"):
         nested_ridge([Candidate("a", (cells[0],))], y, groups, alphas=(0.0, 1.0))
+
+
+def test_of_equally_good_cells_the_strongest_penalty_wins_and_then_the_first():
+    def cell(quality, penalty):
+        nothing = np.empty(0)
+        return NestedCell(np.array([quality]), np.array([penalty]), nothing, nothing, 0)
+
+    cells = [cell([0.7, 0.7], [0, 1]), cell([0.7, 0.7], [2, 1]), cell([0.7, 0.8], [2, 0])]
+    assert selected_cells(cells).tolist() == [[1, 2]]
+    assert selected_cells(cells[:2]).tolist() == [[1, 0]]
