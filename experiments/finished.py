@@ -13,7 +13,14 @@ from experiments.breakdown import Breakdown
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
 from experiments.records import read_json, read_rows, write_json, write_text
-from experiments.report import cosine_figure, plot_layers, transfer_figure
+from experiments.report import (
+    cosine_figure,
+    plot_layers,
+    transfer_figure,
+    write_direction_figures,
+    write_figures,
+    write_page,
+)
 from experiments.run_folder import RunFolder, versions
 
 if TYPE_CHECKING:
@@ -200,6 +207,16 @@ class Run:
         """The transfer matrix over "contexts", "strata" or "tasks"."""
         matrix = self._transfer_matrix(over, task)
         return transfer_figure(matrix)
+
+    def write_report(self) -> None:
+        """Draw the figures and the page anew, those of the directions too where the run has any."""
+        folder = self.folder
+        figures = write_figures(self.results, self.scores, folder.figures)
+        directions = self._directions if folder.directions.is_file() else None
+        if directions is not None:
+            for name, paths in write_direction_figures(directions, folder.figures).items():
+                figures[name] |= paths
+        write_page(self.results, self.scores, figures, folder.page, directions=directions)
 
 
 def load_run(path: str | Path) -> Run:

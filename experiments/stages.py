@@ -32,8 +32,7 @@ from experiments.elicitation import (
 from experiments.finished import load_run, write_results
 from experiments.items import item_from_row
 from experiments.progress import Reporter
-from experiments.records import read_json, read_rows, write_json, write_rows
-from experiments.report import write_direction_figures, write_figures, write_page
+from experiments.records import read_rows, write_json, write_rows
 from experiments.run_folder import RunFolder
 from experiments.task_data import TaskData
 from experiments.tasks import TASKS, Elicitation, Item, Task
@@ -245,11 +244,6 @@ class Stages:
         write_json(self.folder.directions, found)
 
     def _report(self) -> None:
-        run = load_run(self.folder.path)
         with self.reporter.stage("report", 1) as advance:
-            figures = write_figures(run.results, run.scores, self.folder.figures)
-            directions = read_json(self.folder.directions, "run the same command again")
-            for name, paths in write_direction_figures(directions, self.folder.figures).items():
-                figures[name] |= paths
-            write_page(run.results, run.scores, figures, self.folder.page, directions=directions)
+            load_run(self.folder.path).write_report()
             advance(1)

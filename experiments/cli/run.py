@@ -112,11 +112,9 @@ def report(
 ) -> None:
     """Draw the figures and the page of a finished run anew, and print its verdicts."""
     from experiments.finished import load_run
-    from experiments.report import write_figures, write_page
 
     finished = load_run(folder)
-    figures = write_figures(finished.results, finished.scores, finished.folder.figures)
-    write_page(finished.results, finished.scores, figures, finished.folder.page)
+    finished.write_report()
     if as_json:
         print(json.dumps(finished.results, indent=2, ensure_ascii=False))
     else:

@@ -169,6 +169,19 @@ def test_the_directions_of_a_run_are_those_of_its_probe(finished: Path) -> None:
         run.plot_transfer("layers")
 
 
+def test_a_report_drawn_anew_is_the_same_page(finished: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    page = (copy / "report.html").read_bytes()
+    assert b"Moved between contexts" in page
+    (copy / "report.html").unlink()
+    load_run(copy).write_report()
+    assert (copy / "report.html").read_bytes() == page
+    (copy / "directions.json").unlink()
+    load_run(copy).write_report()
+    assert b"Moved between contexts" not in (copy / "report.html").read_bytes()
+
+
 def test_a_finished_run_is_read_back_untouched(finished: Path, tiny_folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
     Experiment("parity", str(tiny_folder), seed=1).run(finished)
