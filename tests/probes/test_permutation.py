@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from probes import (
+    PROBE_KINDS,
     Candidate,
     grouped_folds,
     max_statistic_test,
@@ -13,6 +14,7 @@ from probes import (
     whole_group_permutations,
     within_group_permutations,
 )
+from probes.column_scores import default_penalties, source_scores
 from probes.simulation import clustered_data, clustered_normal, group_sizes
 
 
@@ -135,3 +137,23 @@ def test_too_few_permutations_and_straddling_groups_are_refused():
         max_statistic_test(cell, y, groups, grouped_folds(y, groups), n_permutations=100)
     with pytest.raises(ValueError, match="more than one fold"):
         max_statistic_test(cell, y, groups, np.arange(60) % 5)
+
+
+def test_a_larger_group_keeps_the_share_of_its_donor():
+    """Without replacement from whole copies: a group twice as large gets every label twice."""
+    groups = np.repeat([0, 1], [4, 8])
+    y = np.array([1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0])
+    permuted = whole_group_permutations(y, groups, 200)
+    swapped = permuted[:, permuted[4:].sum(axis=0) != 6]
+    assert 60 < swapped.shape[1] < 140
+    assert (swapped[4:].sum(axis=0) == 2).all()
+
+
+@pytest.mark.parametrize("probe", PROBE_KINDS)
+def test_a_training_set_of_one_class_gives_no_score(probe):
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    columns = np.column_stack([np.arange(30) < 10, np.arange(30) % 2]).astype(int)
+    masks = np.array([np.arange(30) >= 10])
+    (found,) = source_scores(probe, X, columns, default_penalties(probe))(masks)
+    assert np.isnan(found.values[..., 0]).all()
+    assert np.isfinite(found.values[..., 1]).all()
