@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -59,3 +61,19 @@ def test_sources_are_not_kept():
     max_statistic_test(many, y, GROUPS, grouped_folds(y, GROUPS))
     assert len(most) == 48
     assert max(most) <= (os.cpu_count() or 1) + 1
+
+
+def test_reads_never_overlap():
+    candidate = Candidate.lazy("a", lambda: read())
+    reading, most = [], []
+
+    def read():
+        reading.append(None)
+        time.sleep(0.005)
+        most.append(len(reading))
+        reading.pop()
+        return np.zeros((2, 2))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: candidate.read(), range(12)))
+    assert most == [1] * 12
