@@ -320,3 +320,13 @@ def test_arguments_are_checked(planted, changed, message):
     arrays, y, groups = planted
     with pytest.raises(ValueError, match=message):
         sweep(**{"reader": ArrayReader(arrays), "y": y, "groups": groups, **changed})
+
+
+def test_targets_with_folds_of_their_own_are_scored_as_if_alone():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 4)
+    y = {"a": rng.integers(0, 2, 120), "b": (groups % 3 == 0).astype(int)}
+    cells = {("s", 0, "p"): rng.normal(size=(120, 5)) + 0.3 * y["b"][:, None]}
+    together = sweep(cells, y, groups=groups, probe="ridge").rows
+    for row, (name, labels) in zip(together, y.items(), strict=True):
+        assert row == sweep(cells, {name: labels}, groups=groups, probe="ridge").rows[0]
