@@ -91,9 +91,13 @@ def probe(
     folder, asked = ProbeFolder(out), asked_of(held, found, settings, texts)
     result = folder.finished(asked)
     if result is None:
-        probed = probe_labels(held, found, settings, texts=texts, reporter=reporter_for_stderr())
-        folder.write(probed, asked)
-        result = probed.result
+        with folder.claimed():
+            result = folder.finished(asked)  # of a process that was at work there until now
+            if result is None:
+                reporter = reporter_for_stderr()
+                probed = probe_labels(held, found, settings, texts=texts, reporter=reporter)
+                folder.write(probed, asked)
+                result = probed.result
     if as_json:
         print(json.dumps(result, indent=2, ensure_ascii=False))
     else:

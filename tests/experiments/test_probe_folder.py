@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from activations_cache import ActivationsCache
 from experiments import probe_folder
@@ -62,7 +63,7 @@ def test_a_stopped_probe_starts_anew_and_a_finished_one_is_read_back(
     status, _, _ = selfprobe("--out", folder / "unbroken")
     assert picked_up == contents(folder / "unbroken")
     names = {
-        "probe.yaml", "results.json", "results.csv", "scores.csv", "probe.json",
+        ".lock", "probe.yaml", "results.json", "results.csv", "scores.csv", "probe.json",
         "probe.safetensors",
         *(
             f"{figure}.{suffix}"
@@ -115,17 +116,71 @@ def test_a_folder_of_others_and_a_damaged_one_are_refused(folder: Path, selfprob
     assert "probe.yaml is damaged; name another folder" in selfprobe()[2]
 
 
-def test_damaged_results_are_named_with_the_mend(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "held", ["{", "[]", "{}", '{"schema": 1, "kind": "binary", "probe": null}']
+)
+def test_damaged_results_are_named_with_the_mend(folder: Path, held: str) -> None:
     cache = ActivationsCache.open(folder / "cache")
     labels = read_labels(
         folder / "labels.csv", cache.ids, groups_file=folder / "cache" / "prompts.csv"
     )
     asked = asked_of(cache, labels, ProbeSettings(), None)
     (folder / "out").mkdir()
+    for name in ("results.csv", "scores.csv", "probe.json", "probe.safetensors"):
+        (folder / "out" / name).touch()
     (folder / "out" / "probe.yaml").write_text(json.dumps(asked))
-    (folder / "out" / "results.json").write_text("{")
+    (folder / "out" / "results.json").write_text(held)
     with pytest.raises(ValueError, match=r"results.json is damaged .*run the same command again"):
         ProbeFolder(folder / "out").finished(asked)
+
+
+def test_two_processes_never_write_one_folder(
+    folder: Path, selfprobe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_folder, "write_labeled_figures", lambda *arguments: {})
+    out = folder / "out"
+    out.mkdir()
+    with FileLock(out / ".lock"):
+        status, _, err = selfprobe()
+        assert (status, err.count("\n")) == (2, 1)
+        assert f"out: another process is at work in {out}; wait for it or name another" in err
+    assert set(contents(out)) == {".lock"}
+    # Another question is answered there between the first look and the claim.
+    claimed = ProbeFolder.claimed
+
+    def too_late(self: ProbeFolder):
+        monkeypatch.setattr(ProbeFolder, "claimed", claimed)
+        assert selfprobe("--seed", 1)[0] == 0
+        return claimed(self)
+
+    monkeypatch.setattr(ProbeFolder, "claimed", too_late)
+    status, _, err = selfprobe()
+    assert status == 2
+    assert "another setting (seed: 1 there, 0 asked for)" in err
+    assert json.loads((out / "results.json").read_text())["seed"] == 1
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_the_work(
+    folder: Path, selfprobe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.labeled_probe.probe_labels", pytest.fail)
+    status, _, err = selfprobe("--out", folder / "labels.csv" / "out")
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"out: cannot write to {folder / 'labels.csv' / 'out'} (Not a directory); name" in err
+
+
+def test_what_a_kill_or_a_hand_took_away_is_made_again(
+    folder: Path, selfprobe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_folder, "write_labeled_figures", lambda *arguments: {})
+    out = folder / "out"
+    out.mkdir()
+    (out / "probe.yaml.tmp").write_text("half of it")
+    assert selfprobe()[0] == 0
+    held = contents(out)
+    (out / "probe.safetensors").unlink()
+    assert selfprobe()[0] == 0
+    assert contents(out) == held
 
 
 def test_what_is_asked_depends_on_all_that_the_result_depends_on(folder: Path) -> None:
