@@ -23,6 +23,8 @@ from probes.splits import MIN_ITEMS_PER_CLASS
 Kind = Literal["binary", "rate", "classes"]
 _BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 _LISTED = 5
+_SMALLEST, _LARGEST = 1e-100, 1e100
+"""Between which a rate's largest number must lie, so that sums of squares are numbers."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def _rows(
     if not path.is_file():
         raise ValueError(f"labels: no file {path}; give a CSV file with the columns id and label")
     rows: dict[str, tuple[str, str | None, str]] = {}
-    for number, row in csv_rows(path):
+    columns = ("id", label_column, *(() if group_column is None else (group_column,)))
+    for number, row in csv_rows(path, columns):
         where = f"{path}, line {number}"
         id = text_field(row, "id", where)
         if id in rows:
@@ -161,6 +164,8 @@ def _unscorable(kind: Kind, y: NDArray[Any], groups: np.ndarray, n_folds: int) -
     counts = Counter(y.tolist())
     if len(counts) < 2:
         return f"every label is {next(iter(counts))!r}; there is nothing to predict"
+    if kind == "rate" and not _SMALLEST < np.abs(y).max() < _LARGEST:
+        return f"the largest of its numbers is {np.abs(y).max():g}; give them in another unit"
     if kind == "classes":
         name, count = min(counts.items(), key=lambda pair: pair[1])
         if count < MIN_ITEMS_PER_CLASS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,11 @@ def read_prompts(path: Path) -> list[PromptRow]:
     return rows
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, row) of a CSV file with a header; empty cells of optional columns are left out.
 
     Raises:
-        ValueError: a name that the header has twice, a row of another length, no UTF-8, no CSV.
+        ValueError: one of `columns` that the header lacks, a name that it has twice, a row of another length, no UTF-8, no CSV.
     """
     csv.field_size_limit(_LONGEST_CELL)
     try:
@@ -78,6 +78,12 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             for name in names:
                 if names.count(name) > 1:
                     raise ValueError(f"{path}: the header names {name!r} twice; name it once")
+            for name in columns:
+                if names and name not in names:
+                    raise ValueError(
+                        f"{path}: no column {name!r}; the header, separated by commas, has "
+                        f"{', '.join(map(repr, names)):.200}"
+                    )
             for row in reader:
                 if None in row or None in row.values():
                     raise ValueError(

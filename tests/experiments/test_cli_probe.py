@@ -259,6 +259,8 @@ def test_noise_is_no_rate(folder: Path, selfprobe) -> None:
     [
         ("rate", {"label": ["0.5"] * 7 + ["half"] + ["0.1"] * (N - 8)}, "label 'half' is not a fi"),
         ("rate", {"label": ["0.5"] * 7 + ["nan"] + ["0.1"] * (N - 8)}, "label 'nan' is not a fini"),
+        ("rate", {"label": [f"{i}e200" for i in range(N)]}, "largest of its numbers is 1.19e+202"),
+        ("rate", {"label": [f"{i}e-200" for i in range(N)]}, "largest of its numbers is 1.19e-198"),
         ("rate", {"label": [0.25] * N}, "every label is 0.25; there is nothing to predict"),
         ("rate", {"label": Y, "group": [f"g{i % 4}" for i in range(N)]}, "only 4 groups for 5 fol"),
         ("classes", {"label": ["a"] * N}, "every label is 'a'; there is nothing to predict"),
@@ -273,6 +275,15 @@ def test_labels_of_other_kinds_that_cannot_be_used_are_refused(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert not (folder / "out").exists()
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(folder: Path, selfprobe) -> None:
+    pd.DataFrame({"id": IDS, "label": Y}).to_csv(folder / "labels.csv", index=False, sep=";")
+    status, _, err = selfprobe()
+    assert (status, err.count("\n")) == (2, 1)
+    assert "labels.csv: no column 'id'; the header, separated by commas, has 'id;label'" in err
+    write_labels(folder)
+    assert "no column 'topic'; the header" in selfprobe("--group-column", "topic")[2]
 
 
 def test_a_label_that_is_no_number_is_named_with_its_line(folder: Path, selfprobe) -> None:
