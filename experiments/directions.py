@@ -106,14 +106,18 @@ class ProbeDirections:
         return self.read(context, selected(regrouping, fold))[rows]
 
     def at_layers(self, context: str, position: str) -> AtLayers:
-        """The directions fitted on all items; `position` is that of the task context."""
+        """The directions fitted on all items; `position` is that of the task context.
+
+        A layer whose states are the same for all items (a template token's, before any attention) has none.
+        """
         labels = np.column_stack([self.data.outcome, self._permuted])
         found = {}
         for site, layer, at in self.data.cells:
             if at == position:
                 features = self._read(context, (site, layer, position))
                 fitted = ridge_directions(features, labels, self.probe["alpha"])
-                found[layer] = fitted[:1], fitted[1:]
+                if fitted.any(axis=1).all():
+                    found[layer] = fitted[:1], fitted[1:]
         return found
 
     @cached_property
@@ -165,6 +169,8 @@ class ProbeDirections:
         position = self.probe["position"]
         of_context = {context: self.at_layers(context, position) for context in CONTEXTS}
         layers = list(of_context["task"])
+        if not layers:
+            return {"layers": [], "values": [], "null": [], "isotropic": None, "contexts": []}
         across = cosine_matrix(
             np.concatenate([of_context["task"][layer][0] for layer in layers]),
             permuted=np.stack([of_context["task"][layer][1] for layer in layers]),
@@ -192,8 +198,6 @@ class ProbeDirections:
         return {
             "after": [interval_json(interval, "procedure") for interval in found.aurocs],
             "n_removed": found.n_removed,
-            "one_direction": json_number(np.mean(found.control)),
-            "p_value": found.p_value,
         }
 
 
@@ -249,17 +253,18 @@ def tasks_together(tasks: Mapping[str, ProbeDirections]) -> dict[str, Any] | Non
 
 
 def cosines_by_layer(one: AtLayers, other: AtLayers) -> dict[str, Any]:
-    """Cosine of two directions at each layer, and what 95% of those of permuted labels stay under."""
+    """Cosine of two directions at each layer that has both, and what 95% of those of permuted labels stay under."""
+    layers = [layer for layer in one if layer in other]
     found = [
         cosine_matrix(
             np.concatenate([one[layer][0], other[layer][0]]),
             permuted=np.stack([one[layer][1], other[layer][1]]),
         )
-        for layer in one
+        for layer in layers
     ]
     null = [np.nan if matrix.null is None else matrix.null[0, 1] for matrix in found]
     return {
-        "layers": list(one),
+        "layers": layers,
         "values": _rounded([matrix.values[0, 1] for matrix in found]),
         "null": _rounded(null),
     }

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from experiments.report.heatmap import heatmap_size, plot_heatmap, run_panels
-from experiments.report.layers import plot_layers
+from experiments.report.layers import has_layers, plot_layers
 from experiments.report.predictors import forest_rows, plot_forest, plot_reliability, plot_roc
 from experiments.report.style import save, styled
 
@@ -57,7 +57,7 @@ def _task_figures(
         paths[name] = save(figure, stem.with_name(f"{stem.name}_{name}"))
 
     with styled():
-        panels = run_panels(task_result) if task_result.get("curves") else []
+        panels = run_panels(task_result) if has_layers(task_result) else []
         if panels:
             figure = new_figure(5.8, 5.4)
             plot_layers(task_result, figure.subplots())

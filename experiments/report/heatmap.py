@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.report.formatting import estimate
-from experiments.report.layers import CONTEXTS, layer_ticks
+from experiments.report.layers import CONTEXTS, layer_edges, layer_ticks
 from experiments.report.metric import METRICS, Metric, metric_of
 from experiments.report.style import INK, LOOKS, NULL, SEQUENTIAL
 
@@ -84,7 +83,7 @@ def plot_heat_panels(
 
 def _draw(ax: Any, panel: HeatPanel, scale: Any, metric: Metric, *, is_annotated: bool) -> None:
     layers, values = _floats(panel.layers), _floats(list(panel.grid.values()))
-    edges, rows = _edges(layers), np.arange(len(panel.grid) + 1)
+    edges, rows = layer_edges(layers), np.arange(len(panel.grid) + 1)
     shown = np.ma.masked_invalid(values)
     ax.pcolormesh(edges, rows, shown, cmap=SEQUENTIAL, norm=scale, edgecolors="face", lw=0.2)
     if is_annotated:
@@ -122,13 +121,6 @@ def _frame(ax: Any, panel: HeatPanel, layers: NDArray[Any], edges: NDArray[Any])
         for color, line in (("white", 3.6), (LOOKS["verbal"].color, 1.8)):
             style = {"fill": False, "ec": color, "lw": line, "clip_on": False}
             ax.add_patch(plt.Rectangle(corner, width, 1, **style))
-
-
-def _edges(layers: NDArray[Any]) -> NDArray[Any]:
-    middles = [(a + b) / 2 for a, b in pairwise(layers)]
-    first = middles[0] if middles else layers[0] + 0.5
-    last = middles[-1] if middles else layers[-1] - 0.5
-    return np.array([2 * layers[0] - first, *middles, 2 * layers[-1] - last])
 
 
 def _floats(values: Any) -> NDArray[Any]:

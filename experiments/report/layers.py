@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -36,8 +37,13 @@ def plot_layers(task_result: Mapping[str, Any], ax: Any = None) -> Any:
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: a site without layers.
     """
     curves = task_result["curves"]
+    if not has_layers(task_result):
+        raise ValueError("layers: the site of this run has none (embed, final_norm)")
     layers, metric = np.asarray(curves["layers"], dtype=float), metric_of(task_result)
     with styled():
         if ax is None:
@@ -52,6 +58,11 @@ def plot_layers(task_result: Mapping[str, Any], ax: Any = None) -> Any:
         ax.set_ylabel(metric.label)
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return ax
+
+
+def has_layers(task_result: Mapping[str, Any]) -> bool:
+    """Whether there are curves over layers: a site before the first block or after the last has one cell a position."""
+    return None not in (task_result.get("curves") or {}).get("layers", [None])
 
 
 def _null(ax: Any, curves: Mapping[str, Any], layers: NDArray[Any], metric: Metric) -> None:
@@ -137,6 +148,14 @@ def layer_ticks(layers: NDArray[Any]) -> NDArray[Any]:
         return layers
     ticks = MaxNLocator(nbins="auto", integer=True).tick_values(layers[0], layers[-1])
     return np.asarray(ticks[(ticks >= layers[0]) & (ticks <= layers[-1])])
+
+
+def layer_edges(layers: NDArray[Any]) -> NDArray[Any]:
+    """Where the cells of layers `[n]` begin and end, `[n + 1]`: halfway to neighbors; some may be left out."""
+    middles = [(a + b) / 2 for a, b in pairwise(layers)]
+    first = middles[0] if middles else layers[0] + 0.5
+    last = middles[-1] if middles else layers[-1] - 0.5
+    return np.array([2 * layers[0] - first, *middles, 2 * layers[-1] - last])
 
 
 def _interval(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.report.controls import Line
 from experiments.report.figures import FigurePaths, new_figure
 from experiments.report.formatting import auroc, bracket, number, p_value
-from experiments.report.layers import layer_ticks
+from experiments.report.layers import layer_edges, layer_ticks
 from experiments.report.style import INK, LOOKS, MUTED, save, styled
 
 DIVERGING = "RdBu_r"
@@ -33,7 +33,12 @@ def cosine_figure(cosines: Mapping[str, Any]) -> Figure:
 
     Args:
         cosines: `cosines` of a task in `directions.json`.
+
+    Raises:
+        ValueError: fewer than two layers have a direction.
     """
+    if len(cosines["layers"]) < 2:
+        raise ValueError("cosines: fewer than two layers have a direction")
     layers = np.asarray(cosines["layers"], dtype=float)
     with styled():
         figure: Figure = new_figure(8.2, 8.2)
@@ -102,11 +107,13 @@ def write_direction_figures(directions: Mapping[str, Any], folder: str | Path) -
     paths: FigurePaths = {}
     for name, found in directions["tasks"].items():
         matrices = {"contexts": found["contexts"], "strata": found["strata"], "tasks": across}
-        figures = {"cosines": cosine_figure(found["cosines"])} | {
+        figures = {
             f"transfer_{over}": transfer_figure(matrix)
             for over, matrix in matrices.items()
             if matrix and len(matrix["names"]) > 1
         }
+        if len(found["cosines"]["layers"]) > 1:
+            figures["cosines"] = cosine_figure(found["cosines"])
         with styled():
             paths[name] = {
                 figure: save(drawn, folder / f"{name}_{figure}")
@@ -164,7 +171,7 @@ def _matrix_text(matrix: Mapping[str, Any]) -> str:
 
 
 def _layer_matrix(ax: Any, layers: NDArray[Any], values: Any, title: str) -> Any:
-    edges = np.concatenate([layers - 0.5, layers[-1:] + 0.5])
+    edges = layer_edges(layers)
     mesh = ax.pcolormesh(edges, edges, np.asarray(values, float), cmap=DIVERGING, vmin=-1, vmax=1)
     mesh.set_edgecolor("face")
     ax.set_aspect("equal")

@@ -86,6 +86,30 @@ def test_cosines_stand_out_at_the_planted_layer_only(found):
     assert np.array_equal(across, across.T)
 
 
+def test_a_layer_of_constant_states_has_no_direction(found, tmp_path):
+    task = Planted("one", 0, seed=0)
+    task.cells = (("resid_post", 0, "prompt_last"), *task.cells)
+    task.task_states[0] = np.ones((len(task.ids), WIDTH))
+    cosines = task.directions().to_json(lambda n: None)["cosines"]
+    assert cosines["layers"] == list(LAYERS)
+    assert cosines["values"] == found["cosines"]["values"]
+    # At the end of the quote the states of layer 0 are constant as well, at the slot they are not.
+    assert [pair["layers"] for pair in cosines["contexts"]] == [list(LAYERS)] * 3
+    task.cells = task.cells[:1]
+    nowhere = task.directions().to_json(lambda n: None)
+    assert nowhere["cosines"]["layers"] == []
+    paths = write_direction_figures({"tasks": {"one": nowhere}, "across_tasks": None}, tmp_path)
+    assert "cosines" not in paths["one"]
+    with pytest.raises(ValueError, match="fewer than two layers"):
+        cosine_figure(nowhere["cosines"])
+
+
+def test_layers_that_are_not_neighbors_lie_where_their_ticks_are(found):
+    spread = found["cosines"] | {"layers": [0, 8]}
+    mesh = cosine_figure(spread).axes[0].collections[0]
+    assert np.allclose(mesh.get_coordinates()[0, :, 0], [-4, 4, 12])
+
+
 def test_strata_that_cannot_be_scored_are_named():
     lopsided = Planted("one", 0, seed=0, strata=("a", "b", "b"))
     rows = [i for i, item in enumerate(lopsided.items) if item.stratum == "a"]

@@ -122,6 +122,15 @@ def test_missing_columns_curves_and_rows_leave_gaps_and_no_error(tmp_path: Path)
     assert all(path.is_file() for path in paths["refusal"].values())
 
 
+def test_a_site_without_layers_has_no_curves_over_them(tmp_path: Path) -> None:
+    results = made_up.results(refusal=made_up.task_result())
+    results["tasks"]["refusal"]["curves"]["layers"] = [None]
+    paths = write_figures(results, made_up.scores("refusal"), tmp_path)
+    assert set(paths["refusal"]) == {"roc", "reliability", "predictors"}
+    with pytest.raises(ValueError, match="site of this run has none"):
+        plot_layers(results["tasks"]["refusal"])
+
+
 def test_a_skipped_task_has_no_figures(tmp_path: Path) -> None:
     results = made_up.results(refusal={"task": "refusal", "skipped": "one class is empty"})
     assert write_figures(results, pd.DataFrame(), tmp_path) == {}
