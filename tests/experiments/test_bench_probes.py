@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.bench.probes import C_GRID, Labels, aurocs_in_sweep, bench_probes
+from experiments.bench.measured_sweep import C_GRID, Targets
+from experiments.bench.probes import aurocs_in_sweep, bench_probes
 from experiments.bench.sklearn_fits import Sample
 from hooks import load_model
 from probes import sweep
@@ -56,17 +57,17 @@ def test_a_small_bench_finds_what_scikit_learn_finds(
 def test_units_of_a_sample_are_even_over_c_and_point_into_the_sweep() -> None:
     rng = np.random.default_rng(0)
     groups = [f"{task}-{i // 2}" for task in ("refusal", "difficulty") for i in range(60)]
-    labels = Labels.of(groups, ["x" * int(n) for n in rng.integers(1, 90, 120)], 3)
+    targets = Targets.of(groups, ["x" * int(n) for n in rng.integers(1, 90, 120)], 3)
     arrays = {("resid_post", i, "prompt_last"): rng.normal(size=(120, 12)) for i in range(4)}
-    sample = Sample.draw(rng, len(arrays), labels.columns.shape[:2], C_GRID)
+    sample = Sample.draw(rng, len(arrays), targets.columns.shape[:2], C_GRID)
     assert set(Counter(unit.C for unit in sample.units).values()) == {2}
     found = aurocs_in_sweep(
         sample,
         sweep(
             arrays,
-            labels.targets,
-            groups=labels.groups,
-            folds=labels.folds,
+            targets.by_name,
+            groups=targets.groups,
+            folds=targets.folds,
             penalties=C_GRID,
             n_permutations=3,
         ),
@@ -75,9 +76,9 @@ def test_units_of_a_sample_are_even_over_c_and_point_into_the_sweep() -> None:
     for unit, auroc in zip(sample.units, found, strict=True):
         alone = sweep(
             {("resid_post", 0, "x"): list(arrays.values())[unit.cell]},
-            labels.columns[unit.target, unit.column],
-            groups=labels.groups,
-            folds=labels.folds,
+            targets.columns[unit.target, unit.column],
+            groups=targets.groups,
+            folds=targets.folds,
             penalties=unit.C,
         )
         assert auroc == pytest.approx(alone.rows[0].auroc, abs=1e-3)
