@@ -9,11 +9,8 @@ What may be concluded, and what not:
   that the direction did not take; where that is mostly sampling error, it points away from the truth.
 - A score above 0.5 does not yet mean a second direction. A direction fitted on few rows misses part of the true one,
   and a refit finds what it missed: a single planted direction (AUROC 0.85 at best, 320 items, 100 features) leaves 0.64
-  at a weak penalty. `p_value` holds the first removal against a control with exactly one direction, as readable as the
-  one found, in the same activations. That control holds for a direction that spreads like the others. Along an axis of
-  larger spread one direction leaves more than the control says: at 2 to 4 times the spread of the others `p_value` was
-  0.05 or less in 65-95% of simulations with one direction only (20 each; AUROC 0.9, 150 items, 40 features, alpha 1).
-  There a small `p_value` says nothing; a large one still says that one direction would do.
+  at a weak penalty, and more along an axis of larger spread than the others'. What falls to chance at once has one
+  direction; what does not may have one too.
 - Two classes differ by one vector, the difference of their means; projecting out *that* leaves nothing linear, by
   construction. Something is left beside the probe's direction where the spread of the activations turns it away from
   that vector. It says that removing the direction does not remove the information, not why.
@@ -21,7 +18,6 @@ What may be concluded, and what not:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,8 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 
 from probes.features import FoldFeatures, dense_features
-from probes.metrics import same_fold_auroc
-from probes.permutation import whole_group_permutations
 from probes.ridge import alphas_of_folds
 from probes.splits import binary_labels, check_groups, regrouped_folds
 from probes.standardize import column_scaling
@@ -39,26 +33,14 @@ from probes.uncertainty import Interval, auroc_interval
 
 Matrix = NDArray[np.float64]
 _ROUNDING = 1e-9
-_BISECTIONS = 6
-_MATCHED_ON = 6
-"""Control draws on which the strength of the planted direction is matched."""
-_STRONGEST = 8.0
-"""Of planted class differences, in standard deviations: an AUROC of 1."""
 
 
 @dataclass(frozen=True)
 class Degeneracy:
-    """Same-fold AUROC before any removal and after each, and the first removal against its control."""
+    """Same-fold AUROC before any removal and after each."""
 
     aurocs: tuple[Interval, ...]
     """Of the probe itself, after one removal, after two, ... up to the first that is not above chance."""
-    control: Float[np.ndarray, "draw"]
-    """AUROC after one removal where there is one direction only, which the probe reads as well as this one."""
-    p_value: float
-    """(1 + draws of the control that reach the observed AUROC after one removal) / (1 + draws).
-
-    Too small where the direction spreads more than the others (see the module).
-    """
 
     @property
     def n_removed(self) -> int | None:
@@ -77,7 +59,6 @@ def degeneracy(
     alpha: ArrayLike = 1.0,
     folds: ArrayLike | None = None,
     max_removals: int = 5,
-    n_controls: int = 99,
     n_folds: int = 5,
     n_regroupings: int = 5,
     seed: int = 0,
@@ -94,18 +75,13 @@ def degeneracy(
         alpha: penalty (see `RidgeProbe`), one or `[regrouping, fold]`.
         folds: 0..F-1, `[regrouping, item]`, in place of own ones.
         max_removals: at most so many directions are removed.
-        n_controls: draws of the control: labels permuted by whole groups, so that the activations say nothing of them,
-            and one planted direction, spread as the fitted one and independent of all others, at the strength at
-            which a probe reads it as well. Draws are scored in the first regrouping.
-        seed: of own folds and of the control.
+        seed: of own folds.
 
     Raises ValueError where `skip_reason` names one, and for features that are nan or inf.
     """
     labels = binary_labels(y)
     if max_removals < 1:
         raise ValueError(f"max_removals must be at least 1, got {max_removals}")
-    if n_controls < 19:
-        raise ValueError(f"n_controls must be at least 19, got {n_controls}")
     if folds is None:
         folds = regrouped_folds(labels, groups, n_folds, n_regroupings, seed)
     fold_rows = np.atleast_2d(np.asarray(folds))
@@ -113,7 +89,6 @@ def degeneracy(
         check_groups(fold_of, groups)
     alphas = alphas_of_folds(alpha, len(fold_rows), int(fold_rows.max()) + 1)
     scores = np.zeros((max_removals + 1, *fold_rows.shape))
-    planted = []
     for r, fold_of in enumerate(fold_rows):
         for fold in np.unique(fold_of):
             test = fold_of == fold
@@ -124,18 +99,12 @@ def degeneracy(
                 fitted, square = left.fit(labels)
                 scores[step, r, test] = fitted[test]
                 left = left.without(fitted, square)
-                if step == 0 and r == 0 and square > 0:
-                    planted.append(_Planted.beside(left, test, fitted / square**0.5, labels))
     aurocs: list[Interval] = []
     for one in scores:
         aurocs.append(auroc_interval(labels, one, fold_rows, groups, estimand="procedure"))
         if len(aurocs) > 1 and aurocs[-1].low <= 0.5:
             break
-    before, after = aurocs[0].estimate, aurocs[1].estimate
-    control = _control(planted, labels, groups, fold_rows[0], before, n_controls, seed)
-    # A draw without any pair, nan, counts against the claim.
-    p_value = float((1 + (~(control < after)).sum()) / (1 + n_controls))
-    return Degeneracy(tuple(aurocs), control, p_value)
+    return Degeneracy(tuple(aurocs))
 
 
 def _kernel(features: Matrix, train: NDArray[np.bool_]) -> Matrix:
@@ -181,67 +150,3 @@ class _Left:
         if square == 0:
             return self
         return replace(self, kernel=self.kernel - np.outer(scores, scores) / square)
-
-
-@dataclass(frozen=True)
-class _Planted:
-    """One fold of the control: everything orthogonal to the direction, where one is to be planted in its place."""
-
-    complement: _Left
-    test: NDArray[np.bool_]
-    spread: float
-    """Standard deviation of held-out rows along the unit direction, within a class."""
-
-    @classmethod
-    def beside(
-        cls,
-        complement: _Left,
-        test: NDArray[np.bool_],
-        along: Float[np.ndarray, "item"],
-        labels: NDArray[np.int64],
-    ) -> _Planted:
-        # Training rows were fitted on and are spread by it: only held-out ones tell the spread.
-        within = [
-            along[test & (labels == label)].var()
-            for label in (0, 1)
-            if (labels[test] == label).any()
-        ]
-        return cls(complement, test, float(np.mean(within)) ** 0.5)
-
-    def rows(self, component: Float[np.ndarray, "item"]) -> _Left:
-        """The rows with the component planted along an axis of its own."""
-        along = self.spread * (component - component[self.complement.train].mean())
-        return replace(self.complement, kernel=self.complement.kernel + np.outer(along, along))
-
-
-def _control(
-    planted: Sequence[_Planted],
-    labels: NDArray[np.int64],
-    groups: ArrayLike,
-    fold_of: NDArray[np.generic],
-    auroc: float,
-    n_draws: int,
-    seed: int,
-) -> Float[np.ndarray, "draw"]:
-    """AUROC after one removal in draws with one direction, planted so that before it is `auroc` on average."""
-    permuted = whole_group_permutations(labels, groups, n_draws, seed).T
-    noise = np.random.default_rng(seed).normal(size=permuted.shape)
-
-    def scored(index: int, strength: float, *, removed: bool) -> float:
-        y = permuted[index]
-        scores = np.zeros(len(labels))
-        for fold in planted:
-            rows = fold.rows(strength * (y - 0.5) + noise[index])
-            fitted, square = rows.fit(y)
-            if removed:
-                fitted, _ = rows.without(fitted, square).fit(y)
-            scores[fold.test] = fitted[fold.test]
-        return float(same_fold_auroc(y, scores, fold_of))
-
-    weakest, strongest = 0.0, _STRONGEST
-    for _ in range(_BISECTIONS):
-        strength = (weakest + strongest) / 2
-        reached = np.nanmean([scored(i, strength, removed=False) for i in range(_MATCHED_ON)])
-        weakest, strongest = (strength, strongest) if reached < auroc else (weakest, strength)
-    strength = (weakest + strongest) / 2
-    return np.array([scored(index, strength, removed=True) for index in range(n_draws)])

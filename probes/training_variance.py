@@ -6,11 +6,12 @@ a pair of items meets twice, once in either role, and DeLong knows of one. Train
 first order besides, T / (F - 1) by the usual rule of test over training items (Nadeau and Bengio 2003).
 
     DeLong       T + Q / 2
-    jackknife    T (1 + 1 / (F - 1)) + Q F (2F - 3) / (F - 1)^2
+    jackknife    T (1 + 1 / (F - 1)) + 2 Q
     wanted       T (1 + 1 / (F - 1)) + Q
 
-The jackknife leaves out one fold at a time, from training as well, and counts Q too high by a known factor. So the two
-that can be computed give the one that is wanted.
+The jackknife leaves out one fold at a time, from training as well. A pair of folds is left out with either of the two,
+so that it counts Q twice (exactly so where the scale of scores does not matter, as in an AUROC). So the two that can be
+computed give the one that is wanted.
 """
 
 from __future__ import annotations
@@ -89,8 +90,7 @@ def procedure_variance(
     """
     n_regroupings, n_folds = left_out.shape
     first_order = 1 + 1 / (n_folds - 1)
-    amplified = n_folds * (2 * n_folds - 3) / (n_folds - 1) ** 2
-    of_jackknife = (1 - first_order / 2) / (amplified - first_order / 2)
+    of_jackknife = (1 - first_order / 2) / (2 - first_order / 2)
     of_fixed = first_order * (1 - of_jackknife)
 
     blocks = (n_folds - 1) ** 2 / n_folds * float(left_out.var(axis=1, ddof=1).mean())

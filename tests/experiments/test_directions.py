@@ -182,7 +182,7 @@ def test_many_domains_keep_their_labels_apart(tmp_path):
 def test_the_degeneracy_line_says_how_far_it_went(found):
     line = degeneracy_lines(found)[0]
     assert line.score.startswith(f"{found['degeneracy']['after'][1]['auroc']:.2f} [")
-    assert "a single direction would leave" in line.note
+    assert "what a fit on few items missed" in line.note
     far = found["degeneracy"] | {"n_removed": None}
     assert "above chance after" in degeneracy_lines({"degeneracy": far})[0].note
     assert degeneracy_lines(None) == []

@@ -24,7 +24,7 @@ def test_every_step_is_the_loop_that_projects_features_out():
     X, y, groups = planted(rng, 0.9, [1.0, 3.0], d=60)
     X *= rng.uniform(0.1, 20, 60)
     folds = regrouped_folds(y, groups, 5, 2)
-    result = degeneracy(X, y, groups, alpha=0.1, folds=folds, max_removals=2, n_controls=19)
+    result = degeneracy(X, y, groups, alpha=0.1, folds=folds, max_removals=2)
     steps = np.zeros((3, *folds.shape))
     for r, fold_of in enumerate(folds):
         for fold in range(5):
@@ -51,7 +51,6 @@ def simulations(n, auroc, scales, alpha, seed=0):
             alpha=alpha,
             n_regroupings=1,
             max_removals=1,
-            n_controls=19,
             seed=index,
         )
         for index in range(n)
@@ -73,7 +72,7 @@ def test_noise_stays_at_chance_before_and_after_a_removal(alpha):
 def test_removal_stops_where_the_lower_bound_is_at_chance():
     """An estimate over 0.5 that is not decidedly so is the last."""
     rng = np.random.default_rng(1)
-    few = {"n_regroupings": 1, "max_removals": 3, "n_controls": 19}
+    few = {"n_regroupings": 1, "max_removals": 3}
     results = [degeneracy(*planted(rng, 0.5, [1.0]), **few) for _ in range(6)]
     last = [result.aurocs[-1] for result in results]
     assert any(one.low <= 0.5 < one.estimate for one in last)
@@ -92,36 +91,30 @@ def test_one_planted_direction_is_gone_after_one_removal():
 
 
 def test_what_a_weak_penalty_misses_of_one_direction_is_no_second_one():
-    """The refit scores above chance, and the control says that one direction would leave as much."""
-    results = simulations(8, 0.9, [1.0], alpha=0.1)
-    assert left(results) > 0.58
-    control = np.mean([r.control for r in results])
-    assert control == pytest.approx(left(results), abs=0.04)
-    assert np.mean([r.p_value <= 0.05 for r in results]) <= 0.2
+    """The refit scores above chance: the documented reason why a remainder is no evidence of a second one."""
+    assert left(simulations(8, 0.9, [1.0], alpha=0.1)) > 0.58
 
 
 def test_three_planted_directions_outlast_one_removal():
     results = simulations(8, 0.97, [0.3, 2.0, 8.0], alpha=0.1)
     assert left(results) > 0.75
     assert all(r.n_removed is None for r in results)
-    assert np.mean([r.p_value <= 0.05 for r in results]) >= 0.8
 
 
 def test_features_may_be_those_of_a_cell_chosen_without_the_fold():
     X, y, groups = planted(np.random.default_rng(3), 0.9, [1.0])
     folds = regrouped_folds(y, groups, 5, 2)
-    few = {"max_removals": 1, "n_controls": 19, "folds": folds}
+    few = {"max_removals": 1, "folds": folds}
     lazy = degeneracy(lambda r, f: X, y, groups, alpha=np.full((2, 5), 2.0), **few)
     plain = degeneracy(X, y, groups, alpha=2.0, **few)
     assert lazy.aurocs == plain.aurocs
-    assert np.array_equal(lazy.control, plain.control)
 
 
 def test_a_single_feature_leaves_nothing():
     rng = np.random.default_rng(4)
     _, y, groups = planted(rng, 0.9, [1.0])
     only = (y + 0.5 * rng.normal(size=len(y)))[:, None]
-    result = degeneracy(only, y, groups, n_controls=19)
+    result = degeneracy(only, y, groups)
     assert result.aurocs[0].estimate > 0.8
     assert result.aurocs[1].estimate == 0.5
     assert result.n_removed == 1
@@ -131,8 +124,6 @@ def test_wrong_input_is_named():
     X, y, groups = planted(np.random.default_rng(5), 0.9, [1.0])
     with pytest.raises(ValueError, match="max_removals must be at least 1, got 0"):
         degeneracy(X, y, groups, max_removals=0)
-    with pytest.raises(ValueError, match="n_controls must be at least 19"):
-        degeneracy(X, y, groups, n_controls=5)
     with pytest.raises(ValueError, match="lies in more than one fold"):
         degeneracy(X, y, groups, folds=np.arange(len(y)) % 5)
     X[7, 2] = np.nan

@@ -37,25 +37,24 @@ def test_shapes_and_folds_are_checked():
 
 @pytest.mark.parametrize("n_folds", [3, 5, 10])
 def test_shares_of_items_and_of_pairs_are_told_apart(n_folds):
-    """A score that is a sum over items and pairs whose two shares are known: the module's three equations."""
-    first, second, n_draws = 2.0, 3.0, 4000
+    """Scores that are a sum over folds, and over pairs (tested fold, fold trained on), at a scale of their own."""
+    items_share, pairs_share, n_draws = 2.0, 3.0, 4000
     rng = np.random.default_rng(0)
-    blocks = n_folds
-    items = rng.normal(size=(n_draws, blocks)) * np.sqrt(first * (1 + 1 / (n_folds - 1)) * blocks)
-    pairs = rng.normal(size=(n_draws, blocks, blocks))
-    pairs = (pairs + pairs.mT) / np.sqrt(2) * np.sqrt(second / 2) * blocks
-    # Pairs within a block: as many independent ones that their variance is that of a block with another.
-    pairs[:, range(blocks), range(blocks)] = (
-        np.sqrt(second) * blocks * rng.normal(size=(n_draws, blocks))
-    )
+    folds = np.arange(n_folds)
+    items = rng.normal(size=(n_draws, n_folds))
+    items *= np.sqrt(items_share * (1 + 1 / (n_folds - 1)) * n_folds)
+    pairs = rng.normal(size=(n_draws, n_folds, n_folds))
+    pairs = (pairs + pairs.mT) / 2 * (1 - np.eye(n_folds)) * np.sqrt(pairs_share * n_folds)
 
     def score(kept):
-        return items[:, kept].mean(1) + pairs[:, kept][:, :, kept].mean((1, 2))
+        of_tested = pairs[:, kept][:, :, kept].sum(2) / np.sqrt(len(kept) - 1)
+        return (items[:, kept] + of_tested).mean(1)
 
-    left_out = np.stack([score([b for b in range(blocks) if b != o]) for o in range(blocks)], 1)
-    delong = Variance(first + second / 2, 30)
+    assert score(folds).var() == pytest.approx(items_share * n_folds / (n_folds - 1) + 3, rel=0.1)
+    left_out = np.stack([score(np.delete(folds, fold)) for fold in folds], axis=1)
+    delong = Variance(items_share + pairs_share / 2, 30)
     found = [procedure_variance(delong, np.zeros(1), row[None]).value for row in left_out]
-    assert np.mean(found) == pytest.approx(score(range(blocks)).var(), rel=0.1)
+    assert np.mean(found) == pytest.approx(score(folds).var(), rel=0.08)
 
 
 def test_what_varies_between_regroupings_is_averaged_out():
