@@ -68,7 +68,8 @@ def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[int, dic
     """Yield (line number from 1, row) of a CSV file with a header; empty cells of optional columns are left out.
 
     Raises:
-        ValueError: one of `columns` that the header lacks, a name that it has twice, a row of another length, no UTF-8, no CSV.
+        ValueError: one of `columns` that the header lacks, a name that it has twice, a row of another length, no UTF-8,
+            no CSV.
     """
     csv.field_size_limit(_LONGEST_CELL)
     try:

@@ -63,10 +63,10 @@ def probe(
     the same probe is read back, one of another question refused.
     """
     from activations_cache import ActivationsCache
-    from experiments.label_files import read_labels, texts_of
+    from experiments.labeled.folder import ProbeFolder, asked_of
+    from experiments.labeled.labels import read_labels, texts_of
     from experiments.labeled.measured import ProbeSettings
-    from experiments.labeled_probe import check_kind, probe_labels
-    from experiments.probe_folder import ProbeFolder, asked_of
+    from experiments.labeled.probe import check_kind, probe_labels
     from experiments.progress import reporter_for_stderr
     from experiments.prompt_files import read_prompts
 

@@ -1,1 +1,2 @@
-"""A user's own labels measured on the cells of a cache: a module a kind of label."""
+"""Probes of a user's own labels: read (`labels`), measured a module a kind (`binary`, `rate`, `classes`), put together
+(`probe`), drawn (`figures`) and kept (`folder`)."""

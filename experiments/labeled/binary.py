@@ -17,7 +17,7 @@ from experiments.baselines import (
 from experiments.controls.fitted import EMBEDDING_CELL
 from experiments.controls.result import N_BINS
 from experiments.controls.rows import ControlRow, Scoring
-from experiments.label_files import Labels
+from experiments.labeled.labels import Labels
 from experiments.labeled.measured import Measured, ProbeSettings, score_json
 from experiments.labeled.states import States
 from experiments.progress import Reporter

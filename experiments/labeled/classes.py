@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.baselines import length_features, projected_tfidf, sentence_embeddings
 from experiments.controls.fitted import EMBEDDING_CELL
-from experiments.label_files import Labels
+from experiments.labeled.labels import Labels
 from experiments.labeled.measured import Measured, ProbeSettings, score_json
 from experiments.labeled.states import States
 from experiments.progress import Reporter, Silent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float32
 from numpy import ndarray
 
-from experiments.label_files import Labels
+from experiments.labeled.labels import Labels
 from experiments.labeled.measured import ProbeSettings
 from probes import MultinomialProbe, RidgeRegressionProbe, probe_of
 from probes.storage import StoredProbe

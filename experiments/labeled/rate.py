@@ -10,7 +10,7 @@ import numpy as np
 from experiments.baselines import opening_words, projected_tfidf, text_families
 from experiments.baselines.rate_stack import RateStack, nested_rate_stack
 from experiments.controls.fitted import EMBEDDING_CELL
-from experiments.label_files import Labels
+from experiments.labeled.labels import Labels
 from experiments.labeled.measured import Measured, ProbeSettings, score_json
 from experiments.labeled.states import States
 from experiments.progress import Reporter

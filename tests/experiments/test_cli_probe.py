@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def selfprobe(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Run the command; exit status, standard output and standard error. Without figures, which take the longest."""
-    monkeypatch.setattr("experiments.probe_folder.write_labeled_figures", lambda *arguments: {})
+    monkeypatch.setattr("experiments.labeled.folder.write_labeled_figures", lambda *arguments: {})
 
     def run(*arguments: object) -> tuple[int, str, str]:
         given = ["--cache", folder / "cache", "--labels", folder / "labels.csv"]

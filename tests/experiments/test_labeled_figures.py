@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from experiments.labeled_figures import write_labeled_figures
+from experiments.labeled.figures import write_labeled_figures
 from experiments.report import plot_layers, plot_sample_efficiency
 from experiments.report.confusion import plot_confusion
 from experiments.report.heatmap import HeatPanel, heatmap_size, plot_heat_panels

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.label_files import Kind, Labels
+from experiments.labeled.labels import Kind, Labels
 from experiments.labeled.measured import ProbeSettings
-from experiments.labeled_probe import probe_labels
+from experiments.labeled.probe import probe_labels
 
 N, D = 60, 2000
 CELL = 4 * N * D

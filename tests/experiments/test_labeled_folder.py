@@ -11,11 +11,11 @@ import pytest
 from filelock import FileLock
 
 from activations_cache import ActivationsCache
-from experiments import probe_folder
 from experiments.cli import main
-from experiments.label_files import read_labels
+from experiments.labeled import folder as probe_folder
+from experiments.labeled.folder import ProbeFolder, asked_of
+from experiments.labeled.labels import read_labels
 from experiments.labeled.measured import ProbeSettings
-from experiments.probe_folder import ProbeFolder, asked_of
 from tests.experiments.labeled_caches import Y, make_cache, write_labels
 
 
@@ -75,7 +75,7 @@ def test_a_stopped_probe_starts_anew_and_a_finished_one_is_read_back(
     }  # fmt: skip
     assert set(picked_up) == names
 
-    monkeypatch.setattr("experiments.labeled_probe.probe_labels", stopped)
+    monkeypatch.setattr("experiments.labeled.probe.probe_labels", stopped)
     status, again, err = selfprobe()
     assert (status, again, err) == (0, said, "")
     assert contents(out) == picked_up
@@ -163,7 +163,7 @@ def test_two_processes_never_write_one_folder(
 def test_a_folder_that_cannot_be_written_is_known_before_the_work(
     folder: Path, selfprobe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.labeled_probe.probe_labels", pytest.fail)
+    monkeypatch.setattr("experiments.labeled.probe.probe_labels", pytest.fail)
     status, _, err = selfprobe("--out", folder / "labels.csv" / "out")
     assert (status, err.count("\n")) == (2, 1)
     assert f"out: cannot write to {folder / 'labels.csv' / 'out'} (Not a directory); name" in err

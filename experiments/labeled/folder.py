@@ -20,10 +20,10 @@ import yaml
 from filelock import FileLock, Timeout
 
 from activations_cache import ActivationsCache
-from experiments.label_files import Labels
+from experiments.labeled.figures import write_labeled_figures
+from experiments.labeled.labels import Labels
 from experiments.labeled.measured import ProbeSettings
-from experiments.labeled_figures import write_labeled_figures
-from experiments.labeled_probe import SCHEMA, LabeledProbe
+from experiments.labeled.probe import SCHEMA, LabeledProbe
 from experiments.records import read_json, write_json, write_text
 from experiments.run_folder import was_only_claimed
 

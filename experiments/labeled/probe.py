@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from activations_cache import ActivationsCache, Cell
-from experiments.label_files import Kind, Labels
 from experiments.labeled.binary import measure_binary
 from experiments.labeled.classes import measure_classes
 from experiments.labeled.fitted import fit_probe
+from experiments.labeled.labels import Kind, Labels
 from experiments.labeled.measured import Measured, ProbeSettings
 from experiments.labeled.rate import measure_rate
 from experiments.labeled.states import States
