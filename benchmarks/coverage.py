@@ -41,7 +41,7 @@ def intervals(seed, n_groups, icc, auroc):
     folds = whole.folds
     difference = partial(auroc_difference, data.y, estimand="procedure")
     return (
-        auroc_interval(data.y, words, folds[0], groups, estimand="fixed"),
+        auroc_interval(data.y, words, folds, groups, estimand="fixed"),
         auroc_interval(
             data.y,
             whole.scores,

@@ -17,7 +17,7 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     quantile (Korn and Graubard 1998); all or none succeeding counts every group once.
     """
     values = binary_labels(successes)
-    codes = checked_groups(groups)
+    codes = checked_groups(groups, len(values))
     n_groups = int(codes.max()) + 1
     rate = float(values.mean())
     variance = _cluster_variance((values - rate) / len(values), codes)
@@ -45,7 +45,7 @@ def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> I
     a, b = binary_labels(first), binary_labels(second)
     if len(a) != len(b):
         raise ValueError(f"second has {len(b)} items and first {len(a)}; they must be the same")
-    codes = checked_groups(groups)
+    codes = checked_groups(groups, len(a))
     n_groups = int(codes.max()) + 1
     differences = (a - b).astype(np.float64)
     estimate = float(differences.mean())
@@ -68,7 +68,9 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
     """Criterion c of yes/no answers `[item]` (see `criterion`), jackknife over groups."""
     labels = binary_labels(y)
     yes = binary_labels(answers)
-    codes = checked_groups(groups)
+    if len(yes) != len(labels):
+        raise ValueError(f"answers: {len(yes)} of them for {len(labels)} labels; give one an item")
+    codes = checked_groups(groups, len(labels))
     n_groups = int(codes.max()) + 1
     estimate = criterion(labels, yes)
     left_out = np.array([criterion(labels[codes != g], yes[codes != g]) for g in range(n_groups)])

@@ -250,6 +250,8 @@ def _read(reader: Reader, cell: Cell, n_items: int) -> NDArray[Any]:
     where = f"cell ({site}, {layer}, {position})"
     if len(X) != n_items:
         raise ValueError(f"y has {n_items} labels but {where} has {len(X)} items; align them")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{where} holds {X.dtype}, no numbers; capture it again")
     finite = np.isfinite(X).all(axis=1)
     if not finite.all():
         item = int(np.argmin(finite))

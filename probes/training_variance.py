@@ -88,6 +88,8 @@ def procedure_variance(
     Of the variance wanted the mean over regroupings takes away what varies between them; never less than `fixed` is
     left. Degrees of freedom are Satterthwaite's, with those of the jackknife limited by the folds left out.
     """
+    if np.isnan(left_out).any():  # without some fold there is no pair to score
+        return fixed._replace(value=(1 + TRAINING) * fixed.value)
     n_regroupings, n_folds = left_out.shape
     first_order = 1 + 1 / (n_folds - 1)
     of_jackknife = (1 - first_order / 2) / (2 - first_order / 2)

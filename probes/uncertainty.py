@@ -64,7 +64,7 @@ def auroc_interval(
     exactly 0 or 1 the other limit is the exact binomial one over the groups of the rarer class.
     """
     labels = binary_labels(y)
-    codes = checked_groups(groups)
+    codes = checked_groups(groups, len(labels))
     _check_estimand(estimand)
     score_rows, fold_rows = _align(scores, folds, len(labels))
     aurocs, variances = [], []
@@ -120,7 +120,7 @@ def auroc_difference(
         training_scores: of a procedure, those of both; of a score that was not trained, the score itself.
     """
     labels = binary_labels(y)
-    codes = checked_groups(groups)
+    codes = checked_groups(groups, len(labels))
     _check_estimand(estimand)
     n_regroupings = max(np.atleast_2d(rows).shape[0] for rows in (first, second, folds))
     folds = np.broadcast_to(np.asarray(folds), (n_regroupings, len(labels)))
@@ -164,9 +164,11 @@ def _mean_variance(variances: Sequence[Variance]) -> Variance:
     return Variance(float(value), float(degrees))
 
 
-def checked_groups(groups: ArrayLike) -> NDArray[np.int64]:
-    """Groups as integers 0..G-1; ValueError for fewer than 2."""
+def checked_groups(groups: ArrayLike, n_items: int) -> NDArray[np.int64]:
+    """Groups as integers 0..G-1; ValueError for another number of them than of items, and for fewer than 2."""
     codes = group_codes(groups)
+    if len(codes) != n_items:
+        raise ValueError(f"groups: {len(codes)} of them for {n_items} items; give one an item")
     if codes.max() < 1:
         raise ValueError("groups: an interval needs at least 2 groups, got 1")
     return codes

@@ -106,3 +106,15 @@ def test_measured_variance_is_the_true_one_with_and_without_signal():
             assert np.mean(widths) == pytest.approx(width, rel=0.2)
         if auroc > 0.9:
             assert np.mean(bounded) > 1.1 * np.mean(measured)
+
+
+def test_where_a_fold_cannot_be_left_out_the_share_is_bounded():
+    y, folds = np.array([1, 0] * 4 + [1] * 8), np.repeat([0, 1, 2, 2], 4)
+    folds[:8] = 0
+    folds[8:12] = 1
+    scores = np.random.default_rng(0).normal(size=16)
+    one = auroc_interval(
+        y, scores, folds, np.arange(16), estimand="procedure", training_scores=scores
+    )
+    bounded = auroc_interval(y, scores, folds, np.arange(16), estimand="procedure")
+    assert one == bounded

@@ -206,3 +206,13 @@ def test_a_rate_difference_of_equal_answers_is_not_certain():
     assert interval.low == -interval.high
     with pytest.raises(ValueError, match="second has 3 items and first 4"):
         rate_difference(np.ones(4), np.ones(3), np.arange(4))
+
+
+def test_groups_and_answers_of_other_items_are_refused():
+    y, groups = np.arange(40) % 2, np.arange(40)
+    with pytest.raises(ValueError, match="groups: 41 of them for 40 items"):
+        auroc_interval(y, y * 1.0, np.zeros(40), np.arange(41), estimand="fixed")
+    with pytest.raises(ValueError, match="groups: 39 of them for 40 items"):
+        rate_interval(y, groups[:39])
+    with pytest.raises(ValueError, match="answers: 39 of them for 40 labels"):
+        criterion_interval(y, y[:39], groups)
