@@ -25,6 +25,9 @@ OUTPUT = {
 }
 """Numbers of the model's distribution over its first answer token."""
 
+_SURENESS = ("max_probability", "negative_entropy", "top2_margin")
+_UNSIGNED = "read as: sure means outcome 1; under 0.50 it is the other way round"
+
 WITHIN = {"probe": "probe", "verbal": "words", "text": "text alone"}
 
 TYPES = {"entity": "kinds of entity", "opening_words": "opening words"}
@@ -60,7 +63,11 @@ def control_lines(task_result: Mapping[str, Any]) -> list[Line]:
         *_selectivity_lines(controls.get("selectivity") or {}),
         *(_line(label, controls[name]) for name, label in FITTED.items() if name in controls),
         *(_line(label, within[name], where) for name, label in WITHIN.items() if name in within),
-        *(_line(label, output[name]) for name, label in OUTPUT.items() if name in output),
+        *(
+            _line(label, output[name], _UNSIGNED if name in _SURENESS else "")
+            for name, label in OUTPUT.items()
+            if name in output
+        ),
     ]
 
 
@@ -73,6 +80,7 @@ class PeerTable:
     whole: list[Line]
     parted: list[Line]
     parted_note: str
+    parted_verdict: str
 
 
 def peer_table(task_result: Mapping[str, Any]) -> PeerTable | None:
@@ -82,7 +90,12 @@ def peer_table(task_result: Mapping[str, Any]) -> PeerTable | None:
         return None
     parted = peer["disagreement"]
     where = counted(parted["n_items"], parted["n_groups"])
-    facts = f"The two models do the same on {number(100 * (peer['agreement'] or 0), decimals=0)}% of the items."
+    facts = "The other model's answers could not be scored."
+    if peer["agreement"] is not None:
+        share = number(100 * peer["agreement"], decimals=0)
+        facts = f"The two models do the same on {share}% of the items."
+        if peer.get("unscored"):
+            facts += f" {peer['unscored']} of the other's answers could not be scored, and are not counted there."
     if parted["reason"]:
         note = f"Where they part ({where}) nothing can be scored: {parted['reason']}."
     else:
@@ -95,6 +108,9 @@ def peer_table(task_result: Mapping[str, Any]) -> PeerTable | None:
         if parted["reason"]
         else [_line(READERS[name], row) for name, row in parted["rows"].items()],
         parted_note=note,
+        parted_verdict="It is above both, each interval clear of 0."
+        if parted["beats_peer_and_neutral"]
+        else "It is not shown to be above both.",
     )
 
 
@@ -119,7 +135,10 @@ def _selectivity_lines(selectivity: Mapping[str, Any]) -> Iterator[Line]:
                 f"selectivity: {kind}", auroc(None), gain(None), "", rules_out, result["reason"]
             )
             continue
-        items = f"{result['n_items']} items, {result['n_types']} types on both sides of a split"
+        items = (
+            f"{result['n_items']} items, {result['n_types']} types on both sides of a split; "
+            "at the cell selected most often, with all labels"
+        )
         draws = f"random labels by type, mean and range of {result['n_draws']} draws"
         true = estimate(result["true"], result["true_ci"])
         control = estimate(result["control"], result["control_range"])

@@ -231,10 +231,14 @@ def _limits(task_result: Mapping[str, Any]) -> Iterator[str]:
         "Nothing was intervened on: that a layer can be read does not mean that the model uses "
         "what is there."
     )
-    yield (
-        "No other model was read: nothing here says that this model's activations tell more than "
-        "another's would."
-    )
+    peer = task_result.get("peer")
+    if peer:
+        yield f"Only one other model was read ({peer['model']}): a third might tell as much."
+    else:
+        yield (
+            "No other model was read: nothing here says that this model's activations tell more than "
+            "another's would."
+        )
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

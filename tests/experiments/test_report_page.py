@@ -111,6 +111,8 @@ def test_the_page_shows_every_control_with_its_reason(whole: str) -> None:
         "+0.20 [0.15, 0.25]",
         "only pairs within 5 bins of the text score",
         "log-odds of this task's openings",
+        "sure means outcome 1",
+        "No other model was read",
         "the labels are made of the same samples",
     ):
         assert shown in text, shown
@@ -126,13 +128,27 @@ def test_the_page_shows_the_peer_where_there_is_one(tmp_path: Path) -> None:
         "109 items in 84 groups",
         "0.36 [0.31, ",
         "neutral reader",
+        "It is not shown to be above both.",
+        "Only one other model was read (some-other-model)",
     ):
         assert shown in text, shown
+    assert "No other model was read" not in text
     assert not [word for word in UNEARNED if word in text.lower()]
     small = made_up.task_result() | {"peer": made_up.peer(0.86, "no positive items among 9")}
     text = Elements(page(tmp_path, made_up.results(refusal=small), made_up.scores("refusal"))).text
     assert "nothing can be scored: no positive items among 9" in text
     assert "0.36" not in text
+    silent = made_up.peer(0.86, "no items") | {"agreement": None, "unscored": 320}
+    result = made_up.task_result() | {"peer": silent}
+    text = Elements(page(tmp_path, made_up.results(refusal=result), made_up.scores("refusal"))).text
+    assert "The other model's answers could not be scored." in text
+    assert "the same on" not in text
+    ahead = made_up.peer(0.86)
+    ahead["disagreement"]["beats_peer_and_neutral"] = True
+    result = made_up.task_result() | {"peer": ahead | {"unscored": 3}}
+    text = Elements(page(tmp_path, made_up.results(refusal=result), made_up.scores("refusal"))).text
+    assert "It is above both" in text
+    assert "3 of the other's answers could not be scored" in text
 
 
 def test_unearned_words_are_not_on_the_page(whole: str) -> None:
