@@ -26,6 +26,8 @@ _PAIR_LOOKS = (LOOKS["probe"], LOOKS["report_probe"], LOOKS["verbal"])
 _LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 _DETAILED = 7
 """Up to so many domains there is room for the interval and the accuracies in a cell."""
+_DETAILED_TITLE = "AUROC [95% interval]\nbalanced accuracy, raw \u2192 mean-shifted"
+_PLAIN_TITLE = "AUROC; bold where its 95% interval, by itself, excludes 0.50"
 
 
 def cosine_figure(cosines: Mapping[str, Any]) -> Figure:
@@ -76,10 +78,7 @@ def transfer_figure(matrix: Mapping[str, Any]) -> Figure:
             lightness = image.cmap(image.norm(value))[:3] @ _LUMINANCE
             color = "white" if lightness < 0.5 else INK
             _cell_text(ax, row, column, matrix["entries"][row][column], color, n <= _DETAILED)
-        if n <= _DETAILED:
-            ax.set_title(
-                "AUROC [95% interval]\nbalanced accuracy, raw \u2192 mean-shifted", fontsize=9.5
-            )
+        ax.set_title(_DETAILED_TITLE if n <= _DETAILED else _PLAIN_TITLE, fontsize=9.5)
         turned: dict[str, Any] = (
             {} if n <= _DETAILED else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         )
@@ -204,7 +203,10 @@ def _cell_text(
 ) -> None:
     style = {"ha": "center", "va": "center", "color": color}
     if not detailed:
-        ax.text(column, row, number(entry["auroc"]), fontsize=9, **style)
+        low, high = entry["ci"]
+        is_clear = low is not None and high is not None and (low > 0.5 or high < 0.5)
+        weight = "bold" if is_clear else "normal"
+        ax.text(column, row, number(entry["auroc"]), fontsize=9, fontweight=weight, **style)
         return
     accuracies = f"{number(entry['balanced_accuracy'])} \u2192 {number(entry['shifted_accuracy'])}"
     ax.text(column, row - 0.22, number(entry["auroc"]), fontsize=13, **style)

@@ -172,8 +172,12 @@ def test_many_domains_keep_their_labels_apart(tmp_path):
     names = [f"a rather long name {i}" for i in range(12)]
     entry = {"auroc": 0.7, "ci": [0.6, 0.8], "balanced_accuracy": 0.6, "shifted_accuracy": 0.65}
     matrix = {"names": names, "entries": [[entry | {"tested_on": n} for n in names] for _ in names]}
+    matrix["entries"][2][3]["ci"] = [0.45, 0.9]
     figure = transfer_figure(matrix)
     figure.canvas.draw()
+    weights = [text.get_weight() for text in figure.axes[0].texts]
+    assert weights.count("normal") == 1
+    assert weights[2 * 12 + 3] == "normal"
     boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert {text.get_text() for text in figure.axes[0].texts} == {"0.70"}
