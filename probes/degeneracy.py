@@ -94,11 +94,11 @@ def degeneracy(
             test = fold_of == fold
             given = X(r, int(fold)) if callable(X) else X
             features = dense_features(given, len(labels), "X").astype(np.float64)
-            left = _Left.of(_kernel(features, ~test), ~test, float(alphas[r, fold]))
+            left = _Left.of(features, ~test, float(alphas[r, fold]))
             for step in range(max_removals + 1):
-                fitted, square = left.fit(labels)
-                scores[step, r, test] = fitted[test]
-                left = left.without(fitted, square)
+                direction = left.fit(labels)
+                scores[step, r, test] = left.rows[test] @ direction
+                left = left.without(direction)
     aurocs: list[Interval] = []
     for one in scores:
         aurocs.append(auroc_interval(labels, one, fold_rows, groups, estimand="procedure"))
@@ -107,46 +107,47 @@ def degeneracy(
     return Degeneracy(tuple(aurocs))
 
 
-def _kernel(features: Matrix, train: NDArray[np.bool_]) -> Matrix:
-    """Inner products of rows standardized on the training items."""
-    mean, scale = column_scaling(features[train])
-    rows = (features - mean) * scale
-    return np.asarray(rows @ rows.T)
-
-
 @dataclass(frozen=True)
 class _Left:
-    """What is left of the rows `Z` of one fold, as their inner products `Z Z'`.
+    """What is left of the rows of one fold, in coordinates of which there are no more than items.
 
-    A ridge direction is `w = Z[train]' a`, so that its scores are `K[:, train] a`, and projecting it out of all rows is
-    `K - (Zw)(Zw)' / |w|^2`: no feature is ever touched.
+    Only inner products of rows matter, and a turn of the axes keeps them. Directions are projected out of the rows and
+    not out of their inner products: where few directions hold the classes apart, the error of those grows a
+    ten-thousandfold with every removal.
     """
 
-    kernel: Float[np.ndarray, "item item"]
-    """Of rows centered on the training items."""
+    rows: Float[np.ndarray, "item coordinate"]
+    """Standardized on the training items."""
     train: NDArray[np.bool_]
     alpha: float
     whole: float
     """Mean squared norm of a training row before any removal."""
 
     @classmethod
-    def of(cls, kernel: Matrix, train: NDArray[np.bool_], alpha: float) -> _Left:
-        return cls(kernel, train, alpha, float(kernel.diagonal()[train].mean()))
+    def of(cls, features: Matrix, train: NDArray[np.bool_], alpha: float) -> _Left:
+        mean, scale = column_scaling(features[train])
+        rows = (features - mean) * scale
+        if rows.shape[1] > len(rows):
+            rows = np.asarray(np.linalg.qr(rows.T, mode="r")).T
+        return cls(rows, train, alpha, _mean_square(rows[train]))
 
-    def fit(self, labels: NDArray[np.int64]) -> tuple[Float[np.ndarray, "item"], float]:
-        """Scores `Zw` of all items, and `|w|^2`; all 0 where only rounding errors are left."""
-        own = self.kernel[np.ix_(self.train, self.train)]
-        level = float(own.diagonal().mean())
+    def fit(self, labels: NDArray[np.int64]) -> Float[np.ndarray, "coordinate"]:
+        """The ridge direction, of length 1; 0 where only rounding errors are left."""
+        own = self.rows[self.train]
+        level = _mean_square(own)
         targets = 2.0 * labels[self.train] - 1
-        targets -= targets.mean()
-        if level <= _ROUNDING * self.whole or np.abs(own @ targets).max() <= _ROUNDING * level:
-            return np.zeros(len(labels)), 0.0
-        penalty = np.diag(np.full(len(own), self.alpha * level))
-        weights = solve(own + penalty, targets, assume_a="pos")
-        return self.kernel[:, self.train] @ weights, float(weights @ own @ weights)
+        towards = own.T @ (targets - targets.mean())
+        least = _ROUNDING * level**0.5 * len(own)
+        if level <= _ROUNDING * self.whole or np.linalg.norm(towards) <= least:
+            return np.zeros(own.shape[1])
+        penalty = self.alpha * level * np.eye(own.shape[1])
+        weights = solve(own.T @ own + penalty, towards, assume_a="pos")
+        return np.asarray(weights / np.linalg.norm(weights))
 
-    def without(self, scores: Float[np.ndarray, "item"], square: float) -> _Left:
-        """The same rows with the direction of these scores projected out."""
-        if square == 0:
-            return self
-        return replace(self, kernel=self.kernel - np.outer(scores, scores) / square)
+    def without(self, direction: Float[np.ndarray, "coordinate"]) -> _Left:
+        """The same rows with a direction of length 1, or 0, projected out."""
+        return replace(self, rows=self.rows - np.outer(self.rows @ direction, direction))
+
+
+def _mean_square(rows: Matrix) -> float:
+    return float((rows**2).sum() / len(rows))

@@ -120,6 +120,29 @@ def test_a_single_feature_leaves_nothing():
     assert result.n_removed == 1
 
 
+@pytest.mark.parametrize(("n_states", "d"), [(6, 40), (12, 16)])
+def test_few_distinct_states_are_used_up_without_a_blow_up(n_states, d):
+    """Where items share their states, what a direction leaves is soon within rounding errors."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, n_states, 60)
+    X, y = rng.normal(size=(n_states, d))[which], (rng.random(60) < 0.3 + 0.4 * (which % 2))
+    groups, folds = np.arange(60), regrouped_folds(y.astype(int), np.arange(60), 5, 5)
+    result = degeneracy(X, y.astype(int), groups, alpha=0.01, folds=folds)
+    scores = np.zeros(folds.shape)
+    for r, fold_of in enumerate(folds):
+        for fold in range(5):
+            test = fold_of == fold
+            Z = (X - X[~test].mean(axis=0)) / X[~test].std(axis=0)
+            for _ in range(2):
+                penalty = 0.01 * (Z[~test] ** 2).sum() / (~test).sum()
+                model = Ridge(alpha=penalty, solver="svd").fit(Z[~test], 2.0 * y[~test] - 1)
+                scores[r, test] = model.predict(Z[test])
+                unit = model.coef_ / np.linalg.norm(model.coef_)
+                Z = Z - np.outer(Z @ unit, unit)
+    expected = [same_fold_auroc(y.astype(int), *rows) for rows in zip(scores, folds, strict=True)]
+    assert result.aurocs[1].estimate == pytest.approx(np.mean(expected), abs=0.02)
+
+
 def test_wrong_input_is_named():
     X, y, groups = planted(np.random.default_rng(5), 0.9, [1.0])
     with pytest.raises(ValueError, match="max_removals must be at least 1, got 0"):
