@@ -57,7 +57,8 @@ class RunConfig(BaseModel):
     @classmethod
     def _hash_items(cls, settings: Any) -> Any:
         items = settings.get("items")
-        if items and "items_sha256" not in settings and Path(items).is_file():
+        named = isinstance(items, str | Path) and items
+        if named and "items_sha256" not in settings and Path(items).is_file():
             digest = hashlib.sha256(Path(items).read_bytes()).hexdigest()
             return {**settings, "items_sha256": digest}
         return settings
@@ -74,7 +75,12 @@ class RunConfig(BaseModel):
     @field_validator("layers", mode="before")
     @classmethod
     def _layer_ranges(cls, layers: Any) -> Any:
-        return parse_layers(layers) if isinstance(layers, str) else layers
+        if isinstance(layers, str):
+            return parse_layers(layers)
+        whole = isinstance(layers, list | tuple) and layers
+        if not whole or any(isinstance(layer, bool) for layer in layers):
+            raise ValueError("must be all, or blocks such as [0, 4] or 10-20")
+        return layers
 
     @field_validator("tasks")
     @classmethod
@@ -166,13 +172,24 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"config: no file {path}")
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, ValueError) as error:
+        settings = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(f"config: {path} is not YAML ({first})") from None
     if not isinstance(settings, dict):
         raise ValueError(f"config: {path} must hold a mapping of settings to values")
     return settings
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a mapping that has a key twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name!r} stands there twice; give it once")
+        return super().construct_mapping(node, deep)
 
 
 def one_line(error: ValidationError) -> str:

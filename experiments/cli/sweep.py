@@ -125,7 +125,7 @@ def _engine(
         from experiments.sweeps.ray_engine import OnRay
 
         return OnRay(address, workers, threads, gpus)
-    if gpus is not None and gpus != int(gpus):
+    if gpus is not None and not gpus.is_integer():
         raise ValueError(
             f"gpus-per-cell: {gpus:g} is no whole number; parts of a GPU want --engine ray"
         )

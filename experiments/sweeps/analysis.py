@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from activations_cache import ActivationsCache, Cell, replace_file
@@ -23,8 +24,9 @@ from experiments.baselines import nested_text_stack
 from experiments.behavior import Behavior
 from experiments.elicitation import SelfPrediction
 from experiments.items import item_from_row
-from experiments.records import json_number, read_json, read_rows, write_json, write_text
+from experiments.records import json_number, read_rows, write_json, write_text
 from experiments.run_folder import RunFolder
+from experiments.sweeps.folder import read_result
 from experiments.sweeps.jobs import Job
 from experiments.task_data import TaskData, cell_name
 from probes import (
@@ -111,7 +113,7 @@ def cell_part(job: Job, source: RunFolder, text: Path, null: Path) -> Part:
             probe=job.cell.analysis.probe,
             **_folding(job),
         )
-        scores = load_file(text / ARRAYS)
+        scores = _read_arrays(text)
         gain = stacked_gain(
             data.outcome,
             scores["scores"],
@@ -128,7 +130,7 @@ def cell_part(job: Job, source: RunFolder, text: Path, null: Path) -> Part:
             estimand="procedure",
             training_scores=nested.training_scores,
         )
-        tested, baseline = (_read_part(path) for path in (null, text))
+        tested, baseline = (read_result(path) for path in (null, text))
         chosen, penalty = nested.modal
         site, layer, position = cells[nested.names.index(chosen)]
         result = {
@@ -152,8 +154,15 @@ def cell_part(job: Job, source: RunFolder, text: Path, null: Path) -> Part:
         return Part(result, curve=_curve(cells, nested.curve, tested["band"]))
 
 
-def _read_part(folder: Path) -> dict[str, Any]:
-    return read_json(folder / "result.json", f"delete {folder} and run the same command again")
+def _read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    path = folder / ARRAYS
+    try:
+        arrays: dict[str, np.ndarray] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}); delete {folder} and run the same command again"
+        ) from None
+    return arrays
 
 
 @contextmanager
@@ -168,6 +177,16 @@ def _scored(job: Job, source: RunFolder) -> Iterator[tuple[TaskData, dict[str, A
         ActivationsCache.open(source.task_cache) as task_cache,
         ActivationsCache.open(source.report_cache) as report_cache,
     ):
+        ids = set(task_cache.ids)
+        for path, held in (
+            (source.items, {i.id for i in items}),
+            (source.behavior, {b.item for b in behavior}),
+        ):
+            if held != ids:
+                raise ValueError(
+                    f"{path} is damaged ({len(held)} items, not the {len(ids)} of the activations beside it); "
+                    f"delete {source.path} and run the same command again"
+                )
         data = TaskData.join(
             task, items, behavior, reports, asked, task_cache, report_cache, config.probed_spec()
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -32,6 +33,9 @@ RUN_SETTINGS = (
     "permutations",
 )
 """The settings of a run that a sweep takes as they are, beside `model` and `task`."""
+
+MOST_CELLS = 20_000
+"""Of one sweep: its table and folder can still be read, and a list that went wrong is known at once."""
 
 HELD_LISTS = ("layers", "positions")
 """Settings whose one value is a list: there a list of lists is the grid."""
@@ -85,7 +89,8 @@ def make_cells(settings: Mapping[str, Any]) -> list[Cell]:
             itself, a list of lists.
 
     Raises:
-        ValueError: an unknown or missing setting, an empty list or a value out of range; one line names it.
+        ValueError: an unknown or missing setting, an empty list, a value out of range, or too many cells; one line
+            names it.
     """
     for name in settings:
         if name not in SETTINGS:
@@ -96,7 +101,15 @@ def make_cells(settings: Mapping[str, Any]) -> list[Cell]:
         if name not in settings:
             raise ValueError(f"{name}: a sweep needs at least one; give a name or a list of names")
     given = [name for name in SETTINGS if name in settings]
-    choices = product(*(_values(name, settings[name]) for name in given))
+    values = [_values(name, settings[name]) for name in given]
+    n_cells = math.prod(map(len, values))
+    if n_cells > MOST_CELLS:
+        name, longest = max(zip(given, values, strict=True), key=lambda pair: len(pair[1]))
+        raise ValueError(
+            f"{name}: {len(longest)} values make a grid of {n_cells:,} cells; at most {MOST_CELLS:,} are one sweep, "
+            "give shorter lists"
+        )
+    choices = product(*values)
     cells = (_make_cell(dict(zip(given, chosen, strict=True))) for chosen in choices)
     return list(dict.fromkeys(cells))
 

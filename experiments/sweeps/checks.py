@@ -86,8 +86,8 @@ def _check_layers(cell: Cell, size: ModelSize | None) -> None:
     layers = cell.config.layers
     if size is None or layers == "all":
         return
-    beyond = [layer for layer in layers if isinstance(layer, int) and layer >= size.n_layers]
+    n = size.n_layers
+    beyond = [layer for layer in layers if isinstance(layer, int) and not -n <= layer < n]
     if beyond:
-        raise ValueError(
-            f"layers: {beyond[0]} is beyond the last layer, {size.n_layers - 1}, of model {cell.config.model!r}"
-        )
+        where = f"beyond the last layer, {n - 1}," if beyond[0] >= 0 else "before the first layer"
+        raise ValueError(f"layers: {beyond[0]} is {where} of model {cell.config.model!r}")

@@ -19,6 +19,19 @@ UNFINISHED = ".unfinished"
 """Ends the name of a folder that a job is being written into; it is renamed when the job is done."""
 
 
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result in the folder of a text, null or cell.
+
+    Raises:
+        ValueError: it is damaged; the mend is named.
+    """
+    path, mend = folder / "result.json", f"delete {folder} and run the same command again"
+    result = read_json(path, mend)
+    if "skipped" not in result:
+        raise ValueError(f"{path} is damaged (it holds no result); {mend}")
+    return result
+
+
 class SweepFolder:
     """Knows names alone: what is finished is read off the disk every time, for many processes write there."""
 

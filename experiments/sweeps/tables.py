@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.records import read_json, write_json, write_text
+from experiments.records import write_json, write_text
 from experiments.sweeps.cells import Cell
-from experiments.sweeps.folder import SweepFolder
+from experiments.sweeps.folder import SweepFolder, read_result
 from experiments.sweeps.jobs import Job, Kind
 
 SCHEMA = 1
@@ -36,7 +36,7 @@ def _result(folder: SweepFolder, job: Job) -> dict[str, Any]:
         reasons = (folder.read_failure(job.of(kind)) for kind in _NEEDED)
         reason = next((reason for reason in reasons if reason is not None), "not done")
         return shared | {"status": "failed", "reason": reason}
-    found = read_json(folder.result(job), "delete its folder and run the same command again")
+    found = read_result(folder.of(job))
     skipped = found.pop("skipped")
     status = "done" if skipped is None else "skipped"
     return shared | {"status": status, "reason": skipped or "", **found}

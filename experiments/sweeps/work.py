@@ -139,6 +139,16 @@ def _write(job: Job, folder: SweepFolder, part: Part, seconds: float) -> None:
     try:
         aside.rename(path)
     except OSError:
-        shutil.rmtree(aside, ignore_errors=True)
-        if not folder.is_finished(job):
-            raise
+        if folder.is_finished(job):  # by another worker
+            shutil.rmtree(aside, ignore_errors=True)
+            return
+        _clear(path)
+        aside.rename(path)
+
+
+def _clear(path: Path) -> None:
+    """Remove what is no result, a link or a folder without its `result.json`; what a link leads to stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -296,6 +297,7 @@ def test_the_estimate_of_disk_is_what_the_caches_hold(unbroken: Sweep, grid: dic
     ("change", "options", "message"),
     [
         ({"model": ["no-such-model"]}, [], "model: unknown model 'no-such-model'"),
+        ({"layers": [-4]}, [], "layers: -4 is before the first layer of model"),
         ({"layers": [[0], [3]]}, [], "layers: 3 is beyond the last layer, 2, of model"),
         ({"folds": 20, "n": 30}, [], "folds: 20, but task 'parity' has 15 groups"),
         ({}, ["--gpus-per-cell", "9"], "gpus-per-cell: 9 asked for, but this machine has"),
@@ -431,3 +433,65 @@ def test_a_worker_that_dies_costs_only_its_own_job(
         table = pd.read_csv(out / "results.csv").set_index("task")
         assert set(table.loc["other_parity", "status"]) == {"done"}
         assert set(table.loc["parity", "reason"]) == {work.LOST}
+
+
+def spoil(path: Path, name: str, held: bytes | None) -> None:
+    (path / name).unlink()
+    if held is not None:
+        (path / name).write_bytes(held)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "held", "said"),
+    [
+        ("text", "result.json", b"{}", "result.json is damaged (it holds no result); delete"),
+        ("text", "scores.safetensors", b"half", "scores.safetensors is damaged"),
+        ("text", "scores.safetensors", None, "scores.safetensors is damaged"),
+        ("source", "items.jsonl", b"", "items.jsonl is damaged (0 items, not the 60 of"),
+        ("source", "behavior.jsonl", b"", "behavior.jsonl is damaged (0 items, not the 60 of"),
+    ],
+)
+def test_a_damaged_part_is_named_with_the_mend_and_no_cell_is_made_of_it(
+    unbroken: Sweep, grid: dict, tmp_path: Path, part: str, name: str, held: bytes, said: str
+) -> None:
+    out = tmp_path / "damaged"
+    shutil.copytree(unbroken.folder.path, out)
+    cells = make_cells(grid)
+    folder, job = SweepFolder(out), Job("cell", cells[0])
+    shutil.rmtree(folder.of(job))
+    spoil(folder.of(job.of(part)), name, held)
+    failed = run_sweep(cells, grid, out, InProcess(threads=1)).failed
+    assert failed["cell"].tolist() == [job.name]
+    (reason,) = failed["reason"]
+    assert said in reason
+    assert f"delete {folder.of(job.of(part))} and run the same command again" in reason
+
+
+def test_a_damaged_cell_is_named_with_the_mend(unbroken: Sweep, grid: dict, tmp_path: Path) -> None:
+    out = tmp_path / "damaged"
+    shutil.copytree(unbroken.folder.path, out)
+    cells = make_cells(grid)
+    folder = SweepFolder(out).of(Job("cell", cells[3]))
+    spoil(folder, "result.json", b"{}")
+    with pytest.raises(ValueError, match=rf"damaged .*; delete {folder} and run the same command"):
+        run_sweep(cells, grid, out, InProcess(threads=1))
+    assert_same_bytes(out, unbroken)
+
+
+def test_what_stands_in_the_place_of_a_cell_and_is_none_is_replaced(
+    unbroken: Sweep, grid: dict, tmp_path: Path
+) -> None:
+    out, theirs = tmp_path / "spoiled", tmp_path / "theirs"
+    shutil.copytree(unbroken.folder.path, out)
+    theirs.mkdir()
+    (theirs / "thesis.tex").write_text("x")
+    cells = make_cells(grid)
+    half, file, link = (SweepFolder(out).of(Job("cell", cell)) for cell in cells[:3])
+    (half / "result.json").unlink()
+    for path in (file, link):
+        shutil.rmtree(path)
+    file.write_text("a file")
+    link.symlink_to(theirs)
+    run_sweep(cells, grid, out, InProcess(threads=1))
+    assert_same_bytes(out, unbroken)
+    assert [path.name for path in theirs.iterdir()] == ["thesis.tex"]

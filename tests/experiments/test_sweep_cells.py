@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.config import read_config
 from experiments.sweeps.cells import SETTINGS, Cell, make_cells
 from experiments.sweeps.jobs import Job, waves
 from experiments.sweeps.runner import share
@@ -151,6 +152,14 @@ def test_sources_of_a_model_stay_together_while_all_workers_have_work() -> None:
         ),
         ({**GRID, "probe": "svm"}, r"probe: .*'ridge'.* \(given: 'svm'\)"),
         ({**GRID, "layers": [[0, "x"]]}, "layers"),
+        ({**GRID, "layers": [[]]}, "layers: must be all, or blocks"),
+        ({**GRID, "layers": 5}, r"layers: must be all, or blocks .* \(given: 5\)"),
+        ({**GRID, "layers": [True]}, "layers: must be all, or blocks"),
+        ({**GRID, "items": 5}, r"items: .* \(given: 5\)"),
+        (
+            {**GRID, "seed": [*range(9999)], "folds": [3, 4]},
+            "seed: 9999 values make a grid of [0-9,]+ cells; at most 20,000",
+        ),
     ],
 )
 def test_bad_settings_are_named_in_one_line(settings: dict, message: str) -> None:
@@ -163,3 +172,21 @@ def test_settings_are_json_and_complete() -> None:
     (cell,) = make_cells({"model": "smollm2-135m", "task": "refusal"})
     held = json.loads(json.dumps(cell.settings))
     assert set(held) == {*SETTINGS, "items_sha256"} - {"items"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\ntask: refusal\nseed: 2\n", r"'seed' stands there twice; give it once"),
+        ("model: " + "[" * 3000 + "]" * 3000, "is not YAML"),
+        ("model: [smollm2-135m\n", "is not YAML"),
+        ("- seed\n", "must hold a mapping"),
+    ],
+)
+def test_a_file_that_does_not_say_one_thing_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "sweep.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message) as refused:
+        read_config(tmp_path / "sweep.yaml")
+    assert "\n" not in str(refused.value)
