@@ -13,7 +13,7 @@ from experiments.progress import Reporter
 from experiments.records import read_rows, write_rows
 from experiments.run_folder import RunFolder
 from experiments.tasks import Item, Task
-from hooks import CaptureSpec, Model, Prompt, check_lengths, load_model
+from hooks import CaptureSpec, Model, Prompt, check_lengths, load_model, plan_capture
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,17 @@ def load_peer(config: RunConfig, items: Mapping[Task, Sequence[Item]]) -> Model:
     """Load the peer and check that it can read all items and answer them.
 
     Raises:
-        ValueError: it cannot be loaded, or an item is too long for it; names the peer.
+        ValueError: it cannot be loaded, an item is too long for it, or it lacks the run's site; names the peer.
     """
     assert config.peer is not None
     try:
         model = load_model(config.peer, dtype=config.dtype)
-        for task, own in items.items():
-            check_lengths(model, [peer_prompt(model, item) for item in own], task.max_new_tokens)
+        prompts: list[Prompt] = []
+        for task, items_of_task in items.items():
+            own = [peer_prompt(model, item) for item in items_of_task]
+            check_lengths(model, own, task.max_new_tokens)
+            prompts += own
+        plan_capture(model, prompts, peer_spec(config, model))
     except ValueError as error:
         raise ValueError(f"peer: {str(error).removeprefix('model: ')}") from error
     return model

@@ -271,6 +271,33 @@ def test_a_peer_without_a_chat_template_reads_the_plain_text(
         Experiment("parity", str(tiny_folder), n=40).run(run.path)
 
 
+def test_a_peer_that_lacks_the_site_is_refused_before_the_work(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    from tests.conftest import make_tiny_model
+
+    peer = make_tiny_model("gpt_neox")
+    for part in (peer.module, peer.tokenizer):
+        part.save_pretrained(tmp_path / "peer")
+    settings = {"peer": str(tmp_path / "peer"), "site": "resid_mid", "n": 20}
+    with pytest.raises(ValueError, match=r"^peer: sites: 'resid_mid' does not exist"):
+        Experiment("parity", str(tiny_folder), **settings).run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("site", ["embed", "resid_pre"])
+def test_a_run_at_a_site_of_constant_states(tiny_folder: Path, tmp_path: Path, site: str) -> None:
+    run = Experiment("parity", str(tiny_folder), site=site, n=40).run(tmp_path / "run")
+    assert run.result()["probe"]["site"] == site
+    assert {"task"} <= set(run.transfer()["trained_on"])
+    if site == "resid_pre":
+        slot = next(
+            p for p in run.directions()["cosines"]["contexts"] if "self_prediction" in p["pair"]
+        )
+        assert 0 not in slot["layers"]
+
+
 def test_log_odds_are_those_of_single_prompts(finished: Path, tiny_folder: Path) -> None:
     """Batching, prefix sharing, caching and joining change no self-prediction."""
     from hooks import load_model, option_logprobs, spellings
