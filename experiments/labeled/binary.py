@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from experiments.controls.fitted import EMBEDDING_CELL
 from experiments.controls.result import N_BINS
 from experiments.controls.rows import ControlRow, Scoring
 from experiments.labeled.labels import Labels
-from experiments.labeled.measured import Measured, ProbeSettings, score_json
+from experiments.labeled.measured import (
+    Measured,
+    ProbeSettings,
+    permutation_null,
+    score_json,
+)
 from experiments.labeled.states import States
 from experiments.progress import Reporter
 from experiments.result_json import gap_json
@@ -59,17 +65,8 @@ def measure_binary(
             seed=settings.seed,
             progress=lambda done, total: advance(1),
         )
-    with reporter.stage("permutations", n_cells) as advance:
-        null = max_statistic_test(
-            states.candidates,
-            labels.y,
-            labels.groups,
-            nested.folds[0],
-            probe=settings.probe,
-            n_permutations=settings.permutations,
-            seed=settings.seed,
-            progress=lambda done, total: advance(1),
-        )
+    test = partial(max_statistic_test, probe=settings.probe)
+    null = permutation_null(test, states, labels, nested.folds[0], settings, reporter)
     text = None
     if texts is not None:
         with reporter.stage("text baselines", 1) as advance:

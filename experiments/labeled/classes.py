@@ -10,7 +10,12 @@ import numpy as np
 from experiments.baselines import length_features, projected_tfidf, sentence_embeddings
 from experiments.controls.fitted import EMBEDDING_CELL
 from experiments.labeled.labels import Labels
-from experiments.labeled.measured import Measured, ProbeSettings, score_json
+from experiments.labeled.measured import (
+    Measured,
+    ProbeSettings,
+    permutation_null,
+    score_json,
+)
 from experiments.labeled.states import States
 from experiments.progress import Reporter, Silent
 from experiments.records import json_number
@@ -31,16 +36,8 @@ def measure_classes(
     for labels of 0 and 1.
     """
     nested = _nested(states.candidates, labels, settings, reporter)
-    with reporter.stage("permutations", len(states.cells)) as advance:
-        null = max_class_statistic_test(
-            states.candidates,
-            labels.y,
-            labels.groups,
-            nested.folds[0],
-            n_permutations=settings.permutations,
-            seed=settings.seed,
-            progress=lambda done, total: advance(1),
-        )
+    test = max_class_statistic_test
+    null = permutation_null(test, states, labels, nested.folds[0], settings, reporter)
     name, penalty = nested.modal
     predicted = nested.classes[nested.probabilities[0].argmax(axis=1)]
     return Measured(

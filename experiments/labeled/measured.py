@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from experiments.labeled.labels import Labels
+from experiments.labeled.states import States
+from experiments.progress import Reporter
 from experiments.result_json import interval_json
 from probes import Interval, MaxStatistic, ProbeKind, SampleEfficiency
 
@@ -46,6 +49,27 @@ class Measured:
     gap: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """`beyond_text`: text and probe stacked minus the text."""
     efficiency: SampleEfficiency | None = None
+
+
+def permutation_null(
+    test: Callable[..., MaxStatistic],
+    states: States,
+    labels: Labels,
+    folds: Int[np.ndarray, " item"],
+    settings: ProbeSettings,
+    reporter: Reporter,
+) -> MaxStatistic:
+    """The grid's maximum under whole-group permutations, by the test of the kind of label, on one row of folds."""
+    with reporter.stage("permutations", len(states.cells)) as advance:
+        return test(
+            states.candidates,
+            labels.y,
+            labels.groups,
+            folds,
+            n_permutations=settings.permutations,
+            seed=settings.seed,
+            progress=lambda done, total: advance(1),
+        )
 
 
 def score_json(metric: str, interval: Interval) -> dict[str, Any]:

@@ -11,7 +11,12 @@ from experiments.baselines import opening_words, projected_tfidf, text_families
 from experiments.baselines.rate_stack import RateStack, nested_rate_stack
 from experiments.controls.fitted import EMBEDDING_CELL
 from experiments.labeled.labels import Labels
-from experiments.labeled.measured import Measured, ProbeSettings, score_json
+from experiments.labeled.measured import (
+    Measured,
+    ProbeSettings,
+    permutation_null,
+    score_json,
+)
 from experiments.labeled.states import States
 from experiments.progress import Reporter
 from experiments.records import json_number
@@ -46,16 +51,7 @@ def measure_rate(
             seed=settings.seed,
             progress=lambda done, total: advance(1),
         )
-    with reporter.stage("permutations", n_cells) as advance:
-        null = max_spearman_test(
-            states.candidates,
-            labels.y,
-            labels.groups,
-            nested.folds[0],
-            n_permutations=settings.permutations,
-            seed=settings.seed,
-            progress=lambda done, total: advance(1),
-        )
+    null = permutation_null(max_spearman_test, states, labels, nested.folds[0], settings, reporter)
     text = None
     if texts is not None:
         with reporter.stage("text baselines", 1) as advance:
