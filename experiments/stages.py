@@ -73,7 +73,11 @@ class Stages:
             check_groups(chosen, self.config)
         check_prompts(self.model, self._by_task(chosen), self.config)
         if "peer" in stages and not self.folder.is_finished("peer"):
-            load_peer(self.config, self._by_task(chosen))
+            peer = load_peer(self.config, self._by_task(chosen))
+            if peer.fingerprint["weights"] == self.model.fingerprint["weights"]:
+                raise ValueError(
+                    f"peer: {self.config.peer!r} has the weights of the model itself; name another model"
+                )
         self.folder.claim(self.config)
         try:
             self.folder.note_model(self.model.fingerprint, self.config.seed)

@@ -6,6 +6,7 @@ Heavy imports (torch, transformers) stand inside the commands: `--help` answers 
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import typer
@@ -24,6 +25,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
 from experiments.cli.app import app
 
 _INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main() -> None:
@@ -43,7 +45,13 @@ def _status() -> int:
         return _fail_interrupted()
     except (ValueError, ImportError) as error:
         return _fail(str(error), 2)
-    except (OSError, RuntimeError) as error:
+    except MemoryError as error:
+        why = f" ({error})" if str(error) else ""
+        return _fail(f"not enough memory{why}; give it fewer items, layers or workers", 1)
+    except OSError as error:
+        mend = "; make room and run the same command again" if error.errno in _FULL else ""
+        return _fail(f"{error}{mend}", 1)
+    except RuntimeError as error:
         return _fail(str(error), 1)
     return _fail_interrupted() if status == _INTERRUPTED else int(status)
 

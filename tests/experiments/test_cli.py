@@ -1,5 +1,6 @@
 """The command line: every fault of a user's ends with one line, exit status 2 and nothing written."""
 
+import errno
 import json
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["run", "parity", "--model", "no-such-model"], "no-such-model"),
         (["run", "parity", "--model", "TINY", "--peer", "no-such-model"], "peer: unknown model"),
         (["run", "parity", "--model", "TINY", "--peer", "TINY"], "peer: is the model itself"),
+        (
+            ["run", "parity", "--model", "TINY", "--peer", "TINY/"],
+            "has the weights of the model its",
+        ),
         (["run", "parity", "--model", "TINY", "--site", "resid"], "unknown site 'resid'"),
         (["run", "parity", "--model", "TINY", "--layers", "1,9"], "9"),
         (["run", "parity", "--model", "TINY", "--layers", "one"], "layers: 'one' is neither"),
@@ -65,7 +70,7 @@ def test_bad_arguments_are_named_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = [str(tiny_folder) if argument == "TINY" else argument for argument in arguments]
+    given = [argument.replace("TINY", str(tiny_folder)) for argument in arguments]
     assert command(monkeypatch, *given) == 2
     captured = capsys.readouterr()
     assert message in captured.err
@@ -261,3 +266,34 @@ def test_layers_are_read() -> None:
     for wrong in ("", "a", "1-", "-1", "1,,2", "5-3", "²", "0-999999999999"):
         with pytest.raises(ValueError, match="neither a block nor a range"):
             parse_layers(wrong)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "No space left on device; make room and",
+        ),
+        (
+            OSError(errno.EACCES, "Permission denied", "there"),
+            "[Errno 13] Permission denied: 'there'",
+        ),
+        (MemoryError("Unable to allocate 3 TiB"), "not enough memory (Unable to allocate 3 TiB)"),
+        (MemoryError(), "not enough memory; "),
+    ],
+)
+def test_a_machine_that_gives_out_is_told_in_one_line(
+    fault: Exception,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fails(*arguments: object, **settings: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("experiments.cli.app", fails)
+    assert command(monkeypatch, "models") == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
