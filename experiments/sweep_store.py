@@ -52,7 +52,7 @@ class JsonLinesStore:
             header, *cells = lines
             found = header["format"], header["sweep"]
             self._finished = dict(_read_cell(line) for line in cells)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(
                 f"store: {path} is damaged or no store of a sweep; remove it, or give another file"
             ) from None

@@ -140,7 +140,15 @@ def test_the_store_of_another_cache_is_refused(cache, tmp_path, other) -> None:
         stored_sweep(tmp_path / "s.jsonl", make_cache(tmp_path / "c", **other), LABELS, **SETTINGS)
 
 
-@pytest.mark.parametrize("content", ["not JSON\n", "{}\n", '{"format": 1, "sweep": "x"}\n{}\n'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "not JSON\n",
+        "{}\n",
+        '{"format": 1, "sweep": "x"}\n{}\n',
+        '{"format": 1, "sweep": "x"}\n{"cell": ["embed", null, "last"], "rows": [1]}\n',
+    ],
+)
 def test_a_damaged_store_is_named(tmp_path, content) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(content)
