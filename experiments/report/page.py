@@ -31,8 +31,8 @@ TITLES = {
     "reliability": "Reliability",
     "cosines": "The probe's direction, layer by layer",
     "transfer_contexts": "Moved between contexts",
-    "transfer_strata": "Moved between strata",
     "transfer_tasks": "Moved between tasks",
+    "transfer_strata": "Moved between strata",
 }
 """Figure -> its heading, in the order of the page."""
 
@@ -47,8 +47,8 @@ CAPTIONS = {
     "the nested selection, the ones to quote.",
     "heatmap": "The same grid over token positions; frames mark the selected cells.",
     "predictors": "All on the same items, folds and pairs, with 95% intervals.",
-    "roc": "Drawn over all held-out items; the AUROC counts only pairs that the same fitted model "
-    "scored.",
+    "roc": "Of the first regrouping, the mean over its folds: only pairs that the same fitted model scored count. The "
+    "AUROC is the mean over all regroupings.",
     "reliability": "Predicted probability, cross-fitted, against the share that happened, in bins "
     "of equal mass; below, how often each probability was given.",
     "cosines": "Cosines between directions, and what permuted outcomes give: layers share coordinates, and probes of "

@@ -182,7 +182,8 @@ def predictor_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
     rows = [ForestRow(LOOKS[p].label, p, result_row(task_result, p)) for p in named]
     for name, row in (task_result.get("baselines") or {}).items():
         if name != "text":
-            rows.append(ForestRow(name.replace("_", " "), "baseline", row or {}))
+            label = "sentence embedding" if name == "embedding" else name.replace("_", " ")
+            rows.append(ForestRow(label, "baseline", row or {}))
     return [row for row in rows if row.row.get("auroc") is not None]
 
 
