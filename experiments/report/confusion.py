@@ -9,6 +9,8 @@ import numpy as np
 
 from experiments.report.style import INK, SEQUENTIAL
 
+_LONGEST = 24
+
 
 def plot_confusion(
     ax: Any, counts: Sequence[Sequence[float]], classes: Mapping[str, int] | Sequence[str]
@@ -20,7 +22,7 @@ def plot_confusion(
         counts: items `[class, predicted]`.
         classes: names, in the order of both axes.
     """
-    names, table = [str(name) for name in classes], np.asarray(counts, dtype=float)
+    names, table = [_shown(str(name)) for name in classes], np.asarray(counts, dtype=float)
     totals = table.sum(axis=1)
     shares = table / totals[:, None]
     ax.imshow(shares, cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
@@ -33,3 +35,9 @@ def plot_confusion(
     ax.set(xlabel="predicted, held out", ylabel="label (items)")
     ax.tick_params(length=0)
     ax.grid(False)
+
+
+def _shown(name: str) -> str:
+    """On one line, its beginning if it is long: the axes need the room."""
+    line = " ".join(name.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"

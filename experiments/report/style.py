@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ _RC = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw inside it; the caller's matplotlib settings come back afterwards."""
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(_RC), warnings.catch_warnings():
+        # A user's name in a script that the font lacks is drawn as boxes, and stands in the tables as it is.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         yield
 
 

@@ -18,6 +18,7 @@ from experiments.report.heatmap import HeatPanel, heatmap_size, plot_heat_panels
 from experiments.report.layers import layer_ticks
 from experiments.report.metric import METRICS, metric_of
 from experiments.report.predictors import plot_predicted_values, plot_reliability
+from experiments.report.style import save, styled
 
 SITE = "resid_post"
 
@@ -176,6 +177,19 @@ def test_confusions_are_shares_of_every_class() -> None:
     assert [text.get_text() for text in ax.texts] == ["0.75", "0.25", "0.25", "0.75"]
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == ["comply (40)", "refuse (20)"]
+
+
+def test_long_and_strange_names_of_classes_leave_room_for_the_matrix(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    with styled():
+        figure = Figure(figsize=(5, 4), layout="constrained")
+        ax = figure.subplots()
+        plot_confusion(ax, [[30, 10], [5, 15]], ["x" * 3000, "\N{CJK UNIFIED IDEOGRAPH-672C}\n$a$"])
+        save(figure, tmp_path / "confusion")
+    assert [str(warning.message) for warning in recwarn] == []
+    assert ax.get_position().width > 0.3
+    assert ax.get_yticklabels()[0].get_text() == "x" * 23 + "\N{HORIZONTAL ELLIPSIS} (40)"
 
 
 @pytest.mark.parametrize(
