@@ -70,7 +70,7 @@ FITS = {
     "regression": lambda X, y, g: nested_ridge_regression(one(X), y, g, n_folds=3, n_regroupings=1),
     "maximum of rates": lambda X, y, g: max_spearman_test(one(X), y, g, FOLDS),
     "degeneracy": lambda X, y, g: degeneracy(
-        X, y, g, n_controls=19, n_regroupings=1, max_removals=1
+        X, y, g, n_regroupings=1, max_removals=1
     ),
     "transfer": lambda X, y, g: transfer_matrix(
         [Domain("a", X, y, g), Domain("b", X, y, g)], n_regroupings=1
