@@ -69,9 +69,7 @@ FITS = {
     "maximum of classes": lambda X, y, g: max_class_statistic_test(one(X), y, g, FOLDS),
     "regression": lambda X, y, g: nested_ridge_regression(one(X), y, g, n_folds=3, n_regroupings=1),
     "maximum of rates": lambda X, y, g: max_spearman_test(one(X), y, g, FOLDS),
-    "degeneracy": lambda X, y, g: degeneracy(
-        X, y, g, n_regroupings=1, max_removals=1
-    ),
+    "degeneracy": lambda X, y, g: degeneracy(X, y, g, n_regroupings=1, max_removals=1),
     "transfer": lambda X, y, g: transfer_matrix(
         [Domain("a", X, y, g), Domain("b", X, y, g)], n_regroupings=1
     ),
