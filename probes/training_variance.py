@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 from probes.metrics import same_fold_auroc
 from probes.same_fold_pairs import Variance
 
+FEW_REGROUPINGS = 5
+"""Under so many regroupings the variance between them is hardly known."""
 TRAINING = 1.0
 """What training adds, as a multiple of DeLong's variance, where no fold can be left out: that of Q alone.
 
@@ -85,8 +87,9 @@ def procedure_variance(
         estimates: AUROC, or difference of two.
         left_out: the same without each fold.
 
-    Of the variance wanted the mean over regroupings takes away what varies between them; never less than `fixed` is
-    left. Degrees of freedom are Satterthwaite's, with those of the jackknife limited by the folds left out.
+    Of the variance wanted the mean over regroupings takes away what varies between them, where they are enough to tell;
+    never less than `fixed` is left. Degrees of freedom are Satterthwaite's, with those of the jackknife limited by the
+    folds left out.
     """
     if np.isnan(left_out).any():  # without some fold there is no pair to score
         return fixed._replace(value=(1 + TRAINING) * fixed.value)
@@ -97,7 +100,7 @@ def procedure_variance(
 
     blocks = (n_folds - 1) ** 2 / n_folds * float(left_out.var(axis=1, ddof=1).mean())
     between = 0.0
-    if n_regroupings > 1:
+    if n_regroupings >= FEW_REGROUPINGS:
         between = (1 - 1 / n_regroupings) * float(estimates.var(ddof=1))
     parts = np.array([of_fixed * fixed.value, of_jackknife * blocks, between])
     value = max(parts[0] + parts[1] - parts[2], fixed.value)

@@ -18,13 +18,17 @@ from scipy.stats import t as student_t
 
 from probes.same_fold_pairs import SameFoldPairs, Variance
 from probes.splits import binary_labels, group_codes
-from probes.training_variance import TRAINING, left_out_aurocs, procedure_variance
+from probes.training_variance import (
+    FEW_REGROUPINGS,
+    TRAINING,
+    left_out_aurocs,
+    procedure_variance,
+)
 
 Estimand = Literal["fixed", "procedure"]
 LEVEL = 0.95
 FEW_GROUPS = 30
 HIGH_AUROC = 0.95
-FEW_REGROUPINGS = 5
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,11 @@ def test_shares_of_items_and_of_pairs_are_told_apart(n_folds):
 
 
 def test_what_varies_between_regroupings_is_averaged_out():
-    delong, blocks = Variance(1.0, 30), np.tile([-1.0, 0.0, 1.0], (4, 1))
-    alone = procedure_variance(delong, np.zeros(4), blocks).value
-    spread = np.array([-0.3, 0.3, -0.3, 0.3])
+    delong, blocks = Variance(1.0, 30), np.tile([-1.0, 0.0, 1.0], (5, 1))
+    alone = procedure_variance(delong, np.zeros(5), blocks).value
+    spread = np.array([-0.3, 0.3, -0.3, 0.3, 0.0])
     assert procedure_variance(delong, spread, blocks).value == pytest.approx(
-        alone - 0.75 * spread.var(ddof=1)
+        alone - 0.8 * spread.var(ddof=1)
     )
     assert procedure_variance(delong, 100 * spread, blocks) == (1.0, pytest.approx(1.0, abs=1))
 
