@@ -90,17 +90,15 @@ def gain_of_a_copy(seed: int, regime: Regime) -> Gain | None:
     return Gain(float(reader.curve[0]), float(probe.curve[0]), gain, leaning)
 
 
+FIRST_SEED = 5000
+"""Seeds under it have been looked at while the interval was made."""
 REGIMES = (
     Regime(5, 50, 0.3, 0.8, 1.0),
     Regime(0.1, 50, 0.0, 0.8, 1.0),
     Regime(5, 80, 0.6, 0.7, 2.0),
-    Regime(0.3, 50, 0.3, 0.8, 1.0),
-    Regime(0.3, 80, 0.6, 0.9, 0.5),
-    Regime(5, 50, 0.3, 0.8, 1.0, own=2.0),
-    Regime(0.1, 80, 0.3, 0.7, 1.0, own=1.5),
+    Regime(5, 50, 0.3, 0.8, 1.0, own=0.7),
+    Regime(5, 80, 0.3, 0.7, 1.0, own=1.2),
 )
-LEARNABLE = 0.1
-"""Features an item, at most, of a text that its reader can learn."""
 
 
 def row_of(gains: list[Gain]) -> list[str]:
@@ -120,24 +118,25 @@ def row_of(gains: list[Gain]) -> list[str]:
 
 def main() -> None:
     asked = arguments(__doc__, sims=200)
+    seeds = range(FIRST_SEED, FIRST_SEED + asked.sims)
     names = ["features of the text", "groups", "icc", "best AUROC", "noise", "own", "data sets"]
     print_header(
         [*names, "text", "probe", "mean gain", "width", "covers 0", "above 0", "lean covers 0"]
     )
-    learnable: list[Gain] = []
+    nothing_own: list[Gain] = []
     for regime in REGIMES:
-        gains = simulate(partial(gain_of_a_copy, regime=regime), range(asked.sims), asked.workers)
-        if not regime.own and (regime.text_features >= 1 or regime.text_features <= LEARNABLE):
-            learnable += gains
+        gains = simulate(partial(gain_of_a_copy, regime=regime), seeds, asked.workers)
+        if not regime.own:
+            nothing_own += gains
         features = f"{regime.text_features}{'' if regime.text_features >= 1 else ' of the items'}"
         world = (features, regime.n_groups, regime.icc, regime.auroc, regime.noise)
         print_row([*world, regime.own or "-", len(gains), *row_of(gains)])
     print_row(
         [
-            "all learnable, nothing of its own",
+            "nothing of its own, together",
             *["-"] * 5,
-            len(learnable),
-            *row_of(learnable),
+            len(nothing_own),
+            *row_of(nothing_own),
         ]
     )
 
