@@ -197,7 +197,7 @@ def test_ctrl_c_ends_with_one_line_and_status_130(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write("p.jsonl", [{"id": f"{n}", "prompt": f"What is {n}? " * 9} for n in range(4000)])
+    write("p.jsonl", [{"id": f"{n}", "prompt": f"What is {n}? " * 9} for n in range(9000)])
     arguments = [str(tiny_folder) if argument == "TINY" else argument for argument in CAPTURE]
     script = "import sys; from experiments.cli import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
