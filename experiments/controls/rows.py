@@ -75,8 +75,9 @@ class Scoring:
         self, name: str, kind: Kind, scored: Scored, rules_out: str, **about: Any
     ) -> ControlRow:
         """Score one predictor; `probe_minus` is the paired difference of the probe and it."""
-        empty = self.without(name, kind, rules_out, self.reason or "")
-        if self.reason is not None:
+        reason = self.reason
+        empty = self.without(name, kind, rules_out, reason or "")
+        if reason is not None:
             return empty
         interval = scored.interval(self.outcome, self.folds, self.groups)
         if scored is not self.probe:

@@ -11,22 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.report.style import INK, LOOKS, MUTED, save, styled
+from experiments.sweeps.cells import RUN_SETTINGS
 
 _LOOK_OF_CONTEXT = {"task": LOOKS["probe"], "self_prediction": LOOKS["report_probe"]}
 _NAMED = ("model", "task", "context", "probe", "seed")
 _OF_ROWS = ("context", "probe")
-_VARIED = (
-    "n",
-    "items_sha256",
-    "dtype",
-    "samples",
-    "site",
-    "layers",
-    "positions",
-    "paraphrases",
-    "folds",
-    "regroupings",
-    "permutations",
+_VARIED = tuple(
+    "items_sha256" if name == "items" else name for name in RUN_SETTINGS if name not in _NAMED
 )
 _BANDS = ("#FFFFFF", "#F5F5F5")
 """Behind the rows, in turn, so that the eye keeps to one."""
