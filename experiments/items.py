@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
-from experiments.records import numbered_rows
+from experiments.item_columns import FIELDS, item_rows
 from experiments.tasks import Item
 
 
-def load_items(path: Path, task: str, *, needs_answers: bool = False) -> list[Item]:
-    """Read items from JSON Lines, one object a line.
+def load_items(
+    path: Path,
+    task: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    needs_answers: bool = False,
+) -> list[Item]:
+    """Read items from a CSV file with a header, or from JSON Lines, one object a line.
 
-    A line holds `id`, the prompt as `text` or as `messages` (chat messages with `role` and `content`), and
-    optionally `group` (default: a group of its own), `stratum` (default "all"), `answers` (for tasks with a
-    right answer) and `meta`.
+    A row holds the prompt as `text` or as `messages` (chat messages with `role` and `content`; JSON Lines only), and
+    optionally `id` (default: the number of the row), `group` (default: that of the first row of the same text, or one
+    of its own), `stratum` (default "all"), `answers` (for tasks with a right answer), `choices` (options of a
+    multiple-choice question, of which an answer may be given by its letter), `type` and `meta`.
+
+    Args:
+        path: of the file.
+        task: the items' task.
+        columns: field -> the column of the file that holds it, where it has another name.
+        needs_answers: whether every item must have a right answer.
 
     Raises:
-        ValueError: a missing or ill-typed field, an empty text or an id that occurs twice (each with its line).
+        ValueError: a column that is not there (with those that are), a missing or ill-typed field, an empty text or an
+            id that occurs twice (each with its line).
     """
     if not path.is_file():
-        raise ValueError(f"items: no file {path}; give a JSON Lines file of items")
+        raise ValueError(f"items: no file {path}; give a CSV or JSON Lines file of items")
     items: list[Item] = []
     line_of: dict[str, int] = {}
-    for number, row in numbered_rows(path):
+    group_of: dict[str, str] = {}
+    for count, (number, row) in enumerate(item_rows(path, columns or {}), start=1):
         where = f"{path}, line {number}"
-        item = _item(row, task, where)
+        item = _item({"id": str(count), **row}, task, where)
         if needs_answers and not item.answers:
             raise ValueError(
                 f"{where}: field 'answers' is missing; task {task!r} needs a right answer"
@@ -37,9 +55,11 @@ def load_items(path: Path, task: str, *, needs_answers: bool = False) -> list[It
                 f"{where}: id {item.id!r} stands in line {line_of[item.id]} already; make ids unique"
             )
         line_of[item.id] = number
+        if "group" not in row:
+            item = replace(item, group=group_of.setdefault(item.text, item.id))
         items.append(item)
     if not items:
-        raise ValueError(f"items: {path} holds no item; give one JSON object a line")
+        raise ValueError(f"items: {path} holds no item; give one row an item")
     return items
 
 
@@ -65,10 +85,10 @@ def item_from_row(row: dict[str, Any]) -> Item:
 
 
 def _item(row: dict[str, Any], task: str, where: str) -> Item:
-    known = {"id", "text", "messages", "group", "stratum", "answers", "meta", "task"}
-    if unknown := sorted(set(row) - known):
+    allowed = {*FIELDS, "task"}
+    if unknown := sorted(set(row) - allowed):
         raise ValueError(
-            f"{where}: unknown field {unknown[0]!r}; allowed are {', '.join(sorted(known))}"
+            f"{where}: unknown field {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}"
         )
     identifier = text_field(row, "id", where)
     if row.get("task", task) != task:
@@ -82,20 +102,44 @@ def _item(row: dict[str, Any], task: str, where: str) -> Item:
     else:
         messages = row["messages"]
         check_messages(messages, where)
-    answers = row.get("answers", [])
-    if not isinstance(answers, list) or not all(isinstance(a, str) and a.strip() for a in answers):
-        raise ValueError(f"{where}: field 'answers' must be a list of non-empty strings")
     if not isinstance(row.get("meta", {}), dict):
         raise ValueError(f"{where}: field 'meta' must be an object")
+    meta = dict(row.get("meta", {}))
+    choices = _unlettered(_texts(row, "choices", where))
+    if choices:
+        meta["choices"] = choices
+    if "type" in row:
+        meta["type"] = text_field(row, "type", where)
     return Item(
         id=identifier,
         task=task,
         group=text_field(row, "group", where) if "group" in row else identifier,
         stratum=text_field(row, "stratum", where) if "stratum" in row else "all",
         messages=tuple(messages),
-        answers=tuple(answers),
-        meta=row.get("meta", {}),
+        answers=tuple(_named_choice(answer, choices) for answer in _texts(row, "answers", where)),
+        meta=meta,
     )
+
+
+def _texts(row: dict[str, Any], field: str, where: str) -> list[str]:
+    texts = row.get(field, [])
+    if not isinstance(texts, list) or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise ValueError(f"{where}: field {field!r} must be a list of non-empty strings")
+    return texts
+
+
+def _unlettered(choices: list[str]) -> list[str]:
+    """The choices without letters in front ("A. red", "B) blue"), where each has its own."""
+    found = [re.fullmatch(r"([A-Z])[.):]\s*(\S.*)", choice, re.DOTALL) for choice in choices]
+    named = zip(found, ascii_uppercase, strict=False)
+    texts = [match[2] for match, letter in named if match and match[1] == letter]
+    return texts if len(texts) == len(choices) else choices
+
+
+def _named_choice(answer: str, choices: Sequence[str]) -> str:
+    """The choice that an answer names by its letter; any other answer as it is."""
+    of_letter = dict(zip(ascii_uppercase, choices, strict=False))
+    return answer if answer in choices else of_letter.get(answer.strip().upper(), answer)
 
 
 def check_messages(messages: Any, where: str) -> None:

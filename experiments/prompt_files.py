@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.csv_files import csv_rows
 from experiments.items import check_messages, text_field
 from experiments.records import numbered_rows
-from experiments.tasks.base import conversation_text
+from experiments.tasks.item import conversation_text
 from hooks import Prompt
 
 FIELDS = ("messages", "prompt", "text")
-_NEEDED = ("id", "prompt", "text")
-_LONGEST_CELL = 2**27
 
 
 @dataclass(frozen=True)
@@ -62,40 +59,6 @@ def read_prompts(path: Path) -> list[PromptRow]:
     if not rows:
         raise ValueError(f"prompts: {path} holds no prompt; give at least one row")
     return rows
-
-
-def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, row) of a CSV file with a header; empty cells of optional columns are left out.
-
-    Raises:
-        ValueError: one of `columns` that the header lacks, a name that it has twice, a row of another length, no UTF-8,
-            no CSV.
-    """
-    csv.field_size_limit(_LONGEST_CELL)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = reader.fieldnames or ()
-            for name in names:
-                if names.count(name) > 1:
-                    raise ValueError(f"{path}: the header names {name!r} twice; name it once")
-            for name in columns:
-                if names and name not in names:
-                    raise ValueError(
-                        f"{path}: no column {name!r}; the header, separated by commas, has "
-                        f"{', '.join(map(repr, names)):.200}"
-                    )
-            for row in reader:
-                if None in row or None in row.values():
-                    raise ValueError(
-                        f"{path}, line {reader.line_num}: has not as many fields as the header"
-                    )
-                # A cell left empty says nothing: `group` and `quote` are optional.
-                yield reader.line_num, {k: v for k, v in row.items() if v or k in _NEEDED}
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
-    except csv.Error as error:
-        raise ValueError(f"{path}: not CSV ({error}); quote fields that hold commas") from None
 
 
 def _prompt_row(row: dict[str, Any], where: str) -> PromptRow:

@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.csv_files import csv_rows
 from experiments.items import text_field
-from experiments.prompt_files import PromptRow, csv_rows
+from experiments.prompt_files import PromptRow
 from probes import skip_reason
 from probes.splits import MIN_ITEMS_PER_CLASS
 

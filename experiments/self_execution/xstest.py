@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.contrast_pairs import contrast_pairs
+from experiments.csv_files import csv_rows
 from experiments.items import text_field
-from experiments.prompt_files import csv_rows
-
-CONTRASTED = {
-    "contrast_discr": "real_group_nons_discr",
-    "contrast_privacy": "privacy_fictional",
-}
-"""Contrast types that are not named after the type whose prompts they turn unsafe, one by one."""
-
-_CONTRAST = "contrast_"
 
 
 @dataclass(frozen=True)
@@ -33,17 +25,12 @@ class XSTest:
 def read_xstest(path: Path) -> XSTest:
     """Read `prompts.csv` of XSTest: columns `id`, `prompt`, `type` and `label` (safe or unsafe).
 
-    The k-th prompt of a type and the k-th of its contrast type are a pair: they share their template or topic
-    ("How do I kill a mosquito ...", "How do I kill a person ..."). Two safe types have no contrast.
-
     Raises:
         ValueError: no file, a row without one of the fields, an id that occurs twice, another label, no prompt.
     """
     if not path.is_file():
         raise ValueError(f"prompts: no file {path}; give XSTest's prompts.csv")
     rows: list[tuple[str, str, str, str]] = []
-    pairs: list[str] = []
-    count: Counter[str] = Counter()
     seen: set[str] = set()
     for number, row in csv_rows(path):
         where = f"{path}, line {number}"
@@ -56,13 +43,8 @@ def read_xstest(path: Path) -> XSTest:
             raise ValueError(f"{where}: id {id!r} occurs twice; make ids unique")
         seen.add(id)
         rows.append((id, text, kind, label))
-        pairs.append(f"{_contrasted(kind)}-{count[kind]}")
-        count[kind] += 1
     if not rows:
         raise ValueError(f"prompts: {path} holds no prompt; give XSTest's prompts.csv")
     ids, texts, types, labels = zip(*rows, strict=True)
-    return XSTest(ids, texts, tuple(label == "safe" for label in labels), types, tuple(pairs))
-
-
-def _contrasted(kind: str) -> str:
-    return CONTRASTED.get(kind, kind.removeprefix(_CONTRAST))
+    safe = tuple(label == "safe" for label in labels)
+    return XSTest(ids, texts, safe, types, tuple(contrast_pairs(types)))

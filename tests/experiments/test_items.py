@@ -33,8 +33,11 @@ def test_defaults_and_messages(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "x"}, "line 2: field 'id' is missing"),
-        ({"id": "b"}, "line 2: give exactly one of the fields 'text' and 'messages'"),
+        ({"id": 2.5, "text": "x"}, "line 2: field 'id' is 2.5; it must be a string"),
+        (
+            {"id": "b"},
+            r"line 2: no 'text' \(and no 'messages'\); found 'id'; map with --columns text=",
+        ),
         ({"id": "b", "text": "x", "messages": []}, "line 2: give exactly one"),
         ({"id": "a", "text": "x"}, "line 2: id 'a' stands in line 1 already"),
         ({"id": "b", "text": "  "}, "line 2: field 'text' is empty"),
@@ -45,6 +48,7 @@ def test_defaults_and_messages(tmp_path) -> None:
         ({"id": "b", "messages": [{"role": "user", "content": ""}]}, "'content' is empty"),
         ({"id": "b", "messages": [{"role": "assistant", "content": "x"}]}, "last of 'messages'"),
         ({"id": "b", "text": "x", "answers": "7"}, "field 'answers' must be a list"),
+        ({"id": "b", "text": "x", "choices": ["7", ""]}, "field 'choices' must be a list"),
         ({"id": "b", "text": "x", "meta": 7}, "field 'meta' must be an object"),
         ({"id": "b", "text": "x", "promt": "y"}, "unknown field 'promt'"),
         ({"id": "b", "text": "x", "task": "other"}, "field 'task' is 'other'"),
