@@ -1,0 +1,35 @@
+"""The probability of an option, from the few likeliest first tokens that an endpoint tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from hooks import spellings
+
+_LEAST = 1e-6
+"""Share below which the rest is not told from rounding."""
+
+
+def option_sums(
+    first_token: Mapping[str, float], options: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
+    """Option -> log of the summed probability of its words, over all their spellings, as the first token.
+
+    Only the likeliest tokens are known. A word is found where a whole token spells it, so options should be words of
+    one token, as Yes, No, A and B are. An option of which nothing is among them can have no more than the least likely
+    of them, nor more than what they all leave over: the smaller of the two is put in its place. So a log-odds against
+    a missing option is nearer to 0 than the true one, never farther; of two missing options it is 0.
+
+    Args:
+        first_token: the likeliest first tokens with their log-probabilities, not empty.
+        options: option -> its words.
+    """
+    left = max(1.0 - sum(map(math.exp, first_token.values())), _LEAST)
+    bound = min(min(first_token.values()), math.log(left))
+    sums: dict[str, float] = {}
+    for name, words in options.items():
+        spelled = {spelling for word in words for spelling in spellings(word)}
+        found = [math.exp(value) for token, value in first_token.items() if token in spelled]
+        sums[name] = math.log(sum(found)) if found else bound
+    return sums
