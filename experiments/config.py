@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from experiments.tasks import TASKS
+from experiments.tasks import TASKS, families
 from hooks import CaptureSpec
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -35,6 +35,8 @@ class RunConfig(BaseModel):
     """Items a task at most, whole groups; None takes all."""
     items: Path | None = None
     """The user's own items (JSON Lines) in place of the task's."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Of that file: field -> the column that holds it, where it has another name."""
     items_sha256: str | None = None
     """Of that file, filled in: a run with other items is another run."""
     seed: int = Field(default=0, ge=0)
@@ -47,6 +49,8 @@ class RunConfig(BaseModel):
     """Positions of the task context that the probe may choose from."""
     paraphrases: int = Field(default=4, ge=1, le=4)
     """Wordings of the self-prediction question, each asked in both option orders."""
+    answer_revealed: bool = False
+    """Whether the self-prediction prompts show the reference answer: a condition of its own."""
     folds: int = Field(default=5, ge=3, le=20)
     regroupings: int = Field(default=5, ge=5)
     """Times the folds are drawn anew; METHODS ask for at least 5."""
@@ -82,13 +86,21 @@ class RunConfig(BaseModel):
             raise ValueError("must be all, or blocks such as [0, 4] or 10-20")
         return layers
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _column_pairs(cls, columns: Any) -> Any:
+        return parse_columns(columns) if isinstance(columns, str) else columns
+
     @field_validator("tasks")
     @classmethod
     def _known_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        of_family = families()
+        tasks = tuple(name for given in tasks for name in of_family.get(given, (given,)))
         for name in tasks:
             if name not in TASKS:
                 raise ValueError(
-                    f"unknown task {name!r}; `selfprobe tasks` lists {', '.join(TASKS)}"
+                    f"unknown task {name!r}; `selfprobe tasks` lists {', '.join(TASKS)} "
+                    f"and the families {', '.join(of_family)}"
                 )
         if not tasks or len(set(tasks)) < len(tasks):
             raise ValueError("give at least one task, none of them twice")
@@ -101,6 +113,8 @@ class RunConfig(BaseModel):
             raise ValueError("peer: is the model itself; name another model")
         if self.items is not None and len(self.tasks) > 1:
             raise ValueError("own items belong to one task; give one task with `items`")
+        if self.columns and self.items is None:
+            raise ValueError("columns: map the columns of `items`; give that file too")
         return self
 
     def probed_spec(self) -> CaptureSpec:
@@ -143,6 +157,21 @@ def parse_layers(text: str) -> str | list[int]:
             raise ValueError(f"{part!r} is neither a block nor a range such as 10-20")
         layers.update(range(first, last + 1))
     return sorted(layers)
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Read `text=prompt,group=pair`: field of an item = column of the file.
+
+    Raises:
+        ValueError: anything else.
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    for field, equals, column in pairs:
+        if not (field.strip() and equals and column.strip()):
+            raise ValueError(
+                f"{field + equals + column!r} is not FIELD=COLUMN, such as text=prompt"
+            )
+    return {field.strip(): column.strip() for field, _, column in pairs}
 
 
 def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> RunConfig:

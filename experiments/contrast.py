@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.answers_in_words import answers_in_words
 from experiments.breakdown import diagnose
 from experiments.config import RunConfig
 from experiments.controls import N_STEPS as N_CONTROL_STEPS
@@ -157,6 +158,7 @@ def _overview(data: TaskData) -> dict[str, Any]:
         "n_groups": len(set(data.groups)),
         "base_rate": json_number(data.outcome.mean()) if len(data.items) else None,
         "labels": dict(Counter(label for row in data.judged for label in row.labels)),
+        "words": answers_in_words(data.task, data.all_items, data.judged, data.reports),
         "judges": {"names": names, "kappa": kappa, "unscored": len(data.judged) - len(data.items)},
     }
 

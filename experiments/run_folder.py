@@ -38,6 +38,7 @@ class RunFolder:
         self.manifest = path / "manifest.json"
         self.items = path / "items.jsonl"
         self.behavior = path / "behavior.jsonl"
+        self.completions = path / "completions.partial.jsonl"
         self.self_predictions = path / "self_predictions.jsonl"
         self.task_cache = path / "cache" / "task"
         self.report_cache = path / "cache" / "self_prediction"

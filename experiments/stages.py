@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 
 from activations_cache import ActivationsCache
-from experiments.asked import asked_of, check_groups, check_prompts, choose_items
+from experiments.asked import (
+    asked_of,
+    asked_prompts,
+    check_drafts,
+    check_groups,
+    check_prompts,
+    choose_items,
+    samples_of,
+)
 from experiments.baselines import read_output_side
-from experiments.behavior import Behavior, label_behavior
+from experiments.behavior import Behavior, LocalRunner, label_behavior
 from experiments.captures import capture_into
 from experiments.config import RunConfig
 from experiments.contrast import contrast
@@ -24,6 +32,8 @@ from experiments.controls import (
 )
 from experiments.directions import directions_of_run
 from experiments.elicitation import (
+    Options,
+    Questions,
     SelfPrediction,
     generate_answers,
     option_spellings,
@@ -35,8 +45,8 @@ from experiments.progress import Reporter
 from experiments.records import read_rows, write_json, write_rows
 from experiments.run_folder import RunFolder
 from experiments.task_data import TaskData
-from experiments.tasks import TASKS, Elicitation, Item, Task
-from hooks import Model, NextToken, load_model
+from experiments.tasks import TASKS, Elicitation, Item, Task, ValueQuestion
+from hooks import Model, NextToken, Prompt, load_model
 
 
 class RunError(RuntimeError):
@@ -71,7 +81,11 @@ class Stages:
         chosen = {task.name: choose_items(task, self.config) for task in self.tasks}
         if "contrast" in stages:
             check_groups(chosen, self.config)
-        check_prompts(self.model, self._by_task(chosen), self.config)
+        ready = {task: chosen[task.name] for task in self.tasks if not task.makes_items}
+        drafts = {task: chosen[task.name] for task in self.tasks if task.makes_items}
+        check_drafts(self.model, drafts, self.config)
+        if ready:
+            check_prompts(self.model, ready, self.config)
         if "peer" in stages and not self.folder.is_finished("peer"):
             peer = load_peer(self.config, self._by_task(chosen))
             if peer.fingerprint["weights"] == self.model.fingerprint["weights"]:
@@ -117,8 +131,24 @@ class Stages:
         self.folder.mark_finished(stage, time.monotonic() - start)
 
     def _write_items(self, chosen: dict[str, list[Item]]) -> None:
-        write_rows(
-            self.folder.items, (item.to_json() for items in chosen.values() for item in items)
+        made = {task: self._made(task, chosen[task.name]) for task in self.tasks}
+        check_prompts(self.model, made, self.config)
+        write_rows(self.folder.items, (item.to_json() for items in made.values() for item in items))
+
+    def _made(self, task: Task, drafts: list[Item]) -> list[Item]:
+        if not task.makes_items:
+            return drafts
+        run = self._runner(task, f"{task.name}: making items")
+        return task.make_items(drafts, self.config.n, run)
+
+    def _runner(self, task: Task, stage: str) -> LocalRunner:
+        return LocalRunner(
+            self.model,
+            samples=samples_of(task, self.config),
+            seed=self.config.seed,
+            store=self.folder.completions,
+            reporter=self.reporter,
+            stage=stage,
         )
 
     @cached_property
@@ -134,26 +164,19 @@ class Stages:
             task.name: [item for item in items if item.task == task.name] for task in self.tasks
         }
 
-    def _elicitations(self, task: Task) -> tuple[Elicitation, ...]:
+    def _questions(self, task: Task) -> Questions:
         return asked_of(task, self.config)
 
     def _label_behavior(self) -> None:
-        partial = self.folder.behavior.with_suffix(".partial.jsonl")
-        rows: list[Behavior] = []
-        for task in self.tasks:
-            items = self.items[task.name]
-            with self.reporter.stage(f"{task.name}: behavior", len(items)) as advance:
-                rows += label_behavior(
-                    self.model,
-                    task,
-                    items,
-                    samples=self.config.samples,
-                    seed=self.config.seed,
-                    partial=partial,
-                    advance=advance,
-                )
+        rows = [
+            row
+            for task in self.tasks
+            for row in label_behavior(
+                self._runner(task, f"{task.name}: behavior"), task, self.items[task.name]
+            )
+        ]
         write_rows(self.folder.behavior, (row.to_json() for row in rows))
-        partial.unlink(missing_ok=True)
+        self.folder.completions.unlink(missing_ok=True)
 
     def _capture_task(self) -> None:
         prompts = [item.prompt() for items in self.items.values() for item in items]
@@ -167,29 +190,34 @@ class Stages:
         )
 
     def _ask(self) -> None:
-        asked = {task.name: self._elicitations(task) for task in self.tasks}
-        prompts = [
-            elicitation.prompt(item)
-            for task in self.tasks
-            for item in self.items[task.name]
-            for elicitation in asked[task.name]
-        ]
+        asked = {task: self._questions(task) for task in self.tasks}
         cache = capture_into(
             self.folder.report_cache,
             self.model,
-            prompts,
+            [
+                prompt
+                for task, questions in asked.items()
+                for question in questions.options
+                for prompt in asked_prompts(question, self.items[task.name], self.config)
+            ],
             self.config.report_spec(),
             reporter=self.reporter,
             stage="self-predictions",
-            options=option_spellings([e for es in asked.values() for e in es]),
+            options=option_spellings([e for each in asked.values() for e in each.options]),
         )
         rows: list[SelfPrediction] = []
-        for name, elicitations in asked.items():
-            items = self.items[name]
-            with self.reporter.stage(f"{name}: answers in words", len(items)) as advance:
-                answers = generate_answers(self.model, items, elicitations[0], advance=advance)
-            rows += read_reports(items, elicitations, cache, answers)
+        for task, questions in asked.items():
+            items = self.items[task.name]
+            run = self._runner(task, f"{task.name}: answers in words")
+            prompts = {
+                question: asked_prompts(question, items, self.config)
+                for _, question in questions.answered
+            }
+            answers = generate_answers(run, prompts)
+            logprobs = _options_reader(run, cache, questions, prompts)
+            rows += read_reports(items, questions, logprobs, answers)
         write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
+        self.folder.completions.unlink(missing_ok=True)
 
     def _read_output_side(self) -> None:
         partial = self.folder.output_side.with_suffix(".partial.jsonl")
@@ -228,7 +256,7 @@ class Stages:
                     self.items[task.name],
                     behavior,
                     reports,
-                    self._elicitations(task),
+                    self._questions(task),
                     task_cache,
                     report_cache,
                     self.config.probed_spec(),
@@ -251,3 +279,24 @@ class Stages:
         with self.reporter.stage("report", 1) as advance:
             load_run(self.folder.path).write_report()
             advance(1)
+
+
+def _options_reader(
+    run: LocalRunner,
+    cache: ActivationsCache,
+    questions: Questions,
+    prompts: Mapping[Elicitation | ValueQuestion, Sequence[Prompt]],
+) -> Callable[[Elicitation], Options]:
+    """Log-probabilities of options: those captured with the activations, where there are any."""
+
+    def read(question: Elicitation) -> Options:
+        words = (question.yes, question.no)
+        if question in questions.options:
+            ids = [prompt.id for prompt in prompts[question]]
+            yes, no = (cache.read_options(word, ids) for word in words)
+        else:
+            found = run.option_logprobs(prompts[question], option_spellings([question]))
+            yes, no = (found[word] for word in words)
+        return yes, no
+
+    return read

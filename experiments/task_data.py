@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from activations_cache import ActivationsCache, Cell
 from experiments.baselines import Family, opening_words, text_families
 from experiments.behavior import Behavior
-from experiments.elicitation import SelfPrediction
+from experiments.elicitation import Questions, SelfPrediction
 from experiments.tasks import Elicitation, Item, Task
 from hooks import CaptureSpec
 from probes import Candidate
@@ -25,14 +25,18 @@ class TaskData:
     task: Task
     items: tuple[Item, ...]
     behavior: tuple[Behavior, ...]
+    all_items: tuple[Item, ...]
+    """The unscored ones too, as in the next two."""
     judged: tuple[Behavior, ...]
-    """What the model did with every item, the unscored ones too: what the judges' agreement is about."""
+    """What the model did with every item: what the judges' agreement is about."""
     outcome: Int[np.ndarray, " item"]
     elicitations: tuple[Elicitation, ...]
     log_odds: Float[np.ndarray, "elicitation item"]
     menu_mass: Float[np.ndarray, "elicitation item"]
     answers: tuple[SelfPrediction, ...]
-    """The self-predictions that were also answered in words, one an item."""
+    """What it said in words to the first elicitation, one an item."""
+    reports: tuple[SelfPrediction, ...]
+    """Every self-prediction about every item."""
     task_cache: ActivationsCache
     report_cache: ActivationsCache
     cells: tuple[Cell, ...]
@@ -45,7 +49,7 @@ class TaskData:
         items: Sequence[Item],
         behavior: Sequence[Behavior],
         reports: Sequence[SelfPrediction],
-        elicitations: Sequence[Elicitation],
+        questions: Questions,
         task_cache: ActivationsCache,
         report_cache: ActivationsCache,
         probed: CaptureSpec,
@@ -56,6 +60,7 @@ class TaskData:
         """
         of_item = {row.item: row for row in behavior}
         scored = [item for item in items if of_item[item.id].outcome is not None]
+        elicitations = questions.options
         asked = {(row.item, row.elicitation): row for row in reports}
 
         def rows(elicitation: Elicitation) -> list[SelfPrediction]:
@@ -65,12 +70,14 @@ class TaskData:
             task=task,
             items=tuple(scored),
             behavior=tuple(of_item[item.id] for item in scored),
+            all_items=tuple(items),
             judged=tuple(of_item[item.id] for item in items),
             outcome=np.array([of_item[item.id].outcome for item in scored], dtype=np.int64),
-            elicitations=tuple(elicitations),
+            elicitations=elicitations,
             log_odds=np.array([[row.log_odds for row in rows(e)] for e in elicitations]),
             menu_mass=np.array([[row.menu_mass for row in rows(e)] for e in elicitations]),
             answers=tuple(rows(elicitations[0])),
+            reports=tuple(row for row in reports if row.task == task.name),
             task_cache=task_cache,
             report_cache=report_cache,
             cells=tuple(

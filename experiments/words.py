@@ -1,8 +1,9 @@
-"""What the model's words are worth: parsed answers, log-odds, and how they vary with the asking."""
+"""What the model's words are worth: log-odds and parsed answers, and how they vary with the asking."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def words_result(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> d
         "strict": json_number(right.mean()),
         "lenient": json_number(right[readable].mean()) if readable.any() else None,
         "skill": json_number(skill(outcome, parsed)),
-        **_signal_detection(data),
+        **signal_detection(outcome, parsed, data.groups),
         "variants": {
             elicitation.name: {
                 "auroc": json_number(
@@ -50,18 +51,21 @@ def words_result(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> d
     }
 
 
-def _signal_detection(data: TaskData) -> dict[str, Any]:
-    """d-prime and criterion of the parsed answers; None where they hold no item of one outcome."""
-    readable = ~np.isnan(data.parsed)
-    outcome, said = data.outcome[readable], data.parsed[readable].astype(int)
+def signal_detection(
+    outcome: np.ndarray, parsed: np.ndarray, groups: Sequence[str] | np.ndarray
+) -> dict[str, Any]:
+    """d-prime and criterion of parsed answers (nan: unparsed); None where they hold no item of one outcome."""
+    readable = ~np.isnan(parsed)
+    happened, said = outcome[readable], parsed[readable].astype(int)
+    of = np.asarray(groups)[readable]
     names = ("d_prime", "criterion", "criterion_ci", "hit_rate", "false_alarm_rate")
-    if len(set(outcome)) < 2 or len(set(data.groups[readable])) < 2:
+    if len(set(happened)) < 2 or len(set(of)) < 2:
         return dict.fromkeys(names)
-    bias = criterion_interval(outcome, said, data.groups[readable])
+    bias = criterion_interval(happened, said, of)
     return {
-        "d_prime": json_number(d_prime(outcome, said)),
+        "d_prime": json_number(d_prime(happened, said)),
         "criterion": json_number(bias.estimate),
         "criterion_ci": [json_number(bias.low), json_number(bias.high)],
-        "hit_rate": json_number(said[outcome == 1].mean()),
-        "false_alarm_rate": json_number(said[outcome == 0].mean()),
+        "hit_rate": json_number(said[happened == 1].mean()),
+        "false_alarm_rate": json_number(said[happened == 0].mean()),
     }

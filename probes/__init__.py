@@ -49,7 +49,7 @@ from probes.permutation import (
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
 from probes.rate_probe import RidgeRegressionProbe
-from probes.rates import criterion_interval, rate_difference, rate_interval
+from probes.rates import criterion_interval, mean_interval, rate_difference, rate_interval
 from probes.regression import RegressionResult, nested_ridge_regression
 from probes.regression_permutation import max_spearman_test
 from probes.regression_scores import (
@@ -166,6 +166,7 @@ __all__ = [
     "max_class_statistic_test",
     "max_spearman_test",
     "max_statistic_test",
+    "mean_interval",
     "nested_multinomial",
     "nested_probe",
     "nested_ridge",

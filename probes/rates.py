@@ -1,4 +1,4 @@
-"""95% intervals of shares and of criterion c, for clustered items that were not trained on."""
+"""95% intervals of shares, of mean scores and of criterion c, for clustered items that were not trained on."""
 
 from __future__ import annotations
 
@@ -36,6 +36,22 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     )
 
 
+def mean_interval(values: ArrayLike, groups: ArrayLike) -> Interval:
+    """Mean of bounded scores `[item]`, each from -1 to 1, with clustered items.
+
+    The clustered variance with the t quantile. Where all values are equal, the exact binomial bound counts every group
+    once.
+
+    Raises:
+        ValueError: a value that is not finite or beyond -1 to 1.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(scores).all() and (np.abs(scores) <= 1).all()):
+        raise ValueError("values: must be finite, from -1 to 1")
+    codes = checked_groups(groups, len(scores))
+    return _mean_interval(scores, codes, "cluster t")
+
+
 def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> Interval:
     """Share of successes of `first` minus that of `second`, both 0/1 `[item]`, on the same items.
 
@@ -46,10 +62,13 @@ def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> I
     if len(a) != len(b):
         raise ValueError(f"second has {len(b)} items and first {len(a)}; they must be the same")
     codes = checked_groups(groups, len(a))
+    return _mean_interval((a - b).astype(np.float64), codes, "paired cluster t")
+
+
+def _mean_interval(values: NDArray[np.float64], codes: NDArray[np.int64], method: str) -> Interval:
     n_groups = int(codes.max()) + 1
-    differences = (a - b).astype(np.float64)
-    estimate = float(differences.mean())
-    variance = _cluster_variance((differences - estimate) / len(differences), codes)
+    estimate = float(values.mean())
+    variance = _cluster_variance((values - estimate) / len(values), codes)
     if variance > 0:
         half = t_quantile(n_groups - 1) * float(np.sqrt(variance))
     else:
@@ -58,7 +77,7 @@ def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> I
         estimate,
         max(estimate - half, -1.0),
         min(estimate + half, 1.0),
-        "paired cluster t",
+        method,
         n_groups,
         n_groups < FEW_GROUPS,
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from activations_cache import ActivationsCache
-from experiments.behavior import Behavior, label_behavior
+from experiments.asked import samples_of
+from experiments.behavior import Behavior, LocalRunner, label_behavior
 from experiments.captures import capture_into
 from experiments.config import RunConfig
 from experiments.progress import Reporter
@@ -68,22 +69,20 @@ def collect_peer(
         reporter=reporter,
         stage="peer: activations",
     )
-    partial = folder.peer_behavior.with_suffix(".partial.jsonl")
+    store = folder.peer_behavior.with_suffix(".partial.jsonl")
     rows: list[Behavior] = []
     for task, own in items.items():
-        with reporter.stage(f"{task.name}: peer's behavior", len(own)) as advance:
-            rows += label_behavior(
-                model,
-                task,
-                own,
-                samples=config.samples,
-                seed=config.seed,
-                partial=partial,
-                advance=advance,
-                prompt_of=lambda item: peer_prompt(model, item),
-            )
+        run = LocalRunner(
+            model,
+            samples=samples_of(task, config),
+            seed=config.seed,
+            store=store,
+            reporter=reporter,
+            stage=f"{task.name}: peer's behavior",
+        )
+        rows += label_behavior(run, task, own)
     write_rows(folder.peer_behavior, (row.to_json() for row in rows))
-    partial.unlink(missing_ok=True)
+    store.unlink(missing_ok=True)
 
 
 def peer_prompt(model: Model, item: Item) -> Prompt:

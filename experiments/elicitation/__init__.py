@@ -2,6 +2,8 @@
 
 from experiments.elicitation.ask import (
     ANSWER_TOKENS,
+    Options,
+    Questions,
     SelfPrediction,
     generate_answers,
     option_spellings,
@@ -10,6 +12,8 @@ from experiments.elicitation.ask import (
 
 __all__ = [
     "ANSWER_TOKENS",
+    "Options",
+    "Questions",
     "SelfPrediction",
     "generate_answers",
     "option_spellings",

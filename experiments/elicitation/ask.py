@@ -1,45 +1,86 @@
 """Ask the model to predict its own behavior, and read the answer in two ways.
 
-Every item is asked by every elicitation in a fresh conversation. The log-odds of the options are read at the answer
-slot, in the same forward pass that captures the activations there; the first elicitation is also answered in words
-and parsed, which is what a person would see.
+Every item is asked by every question in a fresh conversation. The log-odds of a question's options are read at the
+answer slot: of the questions about the model itself in the same forward pass that captures the activations there. All
+questions are also answered in words and parsed, which is what a person would see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
-from activations_cache import ActivationsCache
-from experiments.progress import Advance
-from experiments.tasks import Elicitation, Item
-from hooks import Model, generate, spellings
+from experiments.tasks import Elicitation, Framing, Item, Runner, Task, ValueQuestion
+from hooks import Prompt, spellings
 
-ANSWER_TOKENS = 4
+ANSWER_TOKENS = 8
 """Length of a generated answer: an option and what may stand around it."""
+
+Form = Literal["options", "percent", "value"]
+Options = tuple[Float[np.ndarray, " item"], Float[np.ndarray, " item"]]
+"""Log-probabilities of a question's `yes` and of its `no` at the answer slot of every item."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What the model is asked about every item of a task.
+
+    `options` are asked of the model about itself, with activations; `others` are the first of them about another
+    assistant; `percent` is how likely the event is; `values` are the task's value questions.
+    """
+
+    options: tuple[Elicitation, ...]
+    others: tuple[Elicitation, ...]
+    percent: ValueQuestion
+    values: tuple[ValueQuestion, ...]
+
+    @classmethod
+    def of(cls, task: Task, paraphrases: int) -> Questions:
+        """Both orders of the first paraphrases; the first paraphrase is also asked about another assistant."""
+        options = task.elicitations[: 2 * paraphrases]
+        return cls(
+            options=options,
+            others=tuple(question.about_another() for question in options[:2]),
+            percent=task.event.percent(),
+            values=task.value_questions,
+        )
+
+    @property
+    def answered(self) -> list[tuple[Form, Elicitation | ValueQuestion]]:
+        """Every question with its form."""
+        return [
+            *(("options", question) for question in (*self.options, *self.others)),
+            ("percent", self.percent),
+            *(("value", question) for question in self.values),
+        ]
 
 
 @dataclass(frozen=True)
 class SelfPrediction:
-    """One item asked by one elicitation.
+    """One item asked by one question.
 
-    `log_odds` is the log-odds of the option that predicts outcome 1 against the other, each summed over its
-    spellings; `menu_mass` is the probability of both together. `answer` is the generated text (None where it was not
-    asked for), `parsed` the outcome it predicts, or None with the `reason` that it is unscored.
+    `form` is "options" (yes or no), "percent" (how likely) or "value" (in the task's own terms). `log_odds` is the
+    log-odds of the option that predicts outcome 1 against the other, each summed over its spellings; `menu_mass` is
+    the probability of both together; both are None where there are no options or no probabilities. `answer` is the
+    generated text, `parsed` what it predicts (an outcome, a number from 0 to 100, a value), or None with the `reason`
+    that it is unscored.
     """
 
     item: str
     task: str
     elicitation: str
+    form: Form
+    framing: Framing
     paraphrase: str
     order: str
-    log_odds: float
-    menu_mass: float
-    answer: str | None
-    parsed: int | None
+    log_odds: float | None
+    menu_mass: float | None
+    answer: str
+    parsed: Any
     reason: str
 
     def to_json(self) -> dict[str, Any]:
@@ -54,48 +95,62 @@ def option_spellings(elicitations: Sequence[Elicitation]) -> dict[str, tuple[str
 
 
 def generate_answers(
-    model: Model, items: Sequence[Item], elicitation: Elicitation, *, advance: Advance
-) -> list[str]:
-    """The generated answers `[n_items]` to one elicitation, greedy."""
-    completions = generate(
-        model,
-        [elicitation.prompt(item) for item in items],
-        max_new_tokens=ANSWER_TOKENS,
-        on_batch=lambda batch: advance(len(batch)),
-    )
-    return [completion.text for completion in completions]
+    run: Runner, asked: Mapping[Elicitation | ValueQuestion, Sequence[Prompt]]
+) -> dict[str, list[str]]:
+    """The generated answer of every question to each of its prompts, greedy, by the question's name."""
+    answers: dict[str, list[str]] = {}
+    lengths = {question: _length(question) for question in asked}
+    for length in sorted(set(lengths.values())):
+        together = [question for question in asked if lengths[question] == length]
+        prompts = [prompt for question in together for prompt in asked[question]]
+        completed = iter(run.complete(prompts, max_new_tokens=length, samples=1))
+        for question in together:
+            answers[question.name] = [next(completed)[0].text for _ in asked[question]]
+    return answers
+
+
+def _length(question: Elicitation | ValueQuestion) -> int:
+    return question.max_new_tokens if isinstance(question, ValueQuestion) else ANSWER_TOKENS
 
 
 def read_reports(
     items: Sequence[Item],
-    elicitations: Sequence[Elicitation],
-    cache: ActivationsCache,
-    answers: Sequence[str],
+    questions: Questions,
+    logprobs: Callable[[Elicitation], Options] | None,
+    answers: Mapping[str, Sequence[str]],
 ) -> list[SelfPrediction]:
-    """Join the captured log-odds of all elicitations with the generated `answers` to the first one."""
+    """Join log-odds and generated answers, item by item; `logprobs` is None where there are no probabilities."""
     rows: dict[str, list[SelfPrediction]] = {item.id: [] for item in items}
-    for elicitation in elicitations:
-        ids = [f"{item.id}/{elicitation.name}" for item in items]
-        yes, no = (cache.read_options(word, ids) for word in (elicitation.yes, elicitation.no))
-        mass = np.exp(yes) + np.exp(no)
-        first = elicitation is elicitations[0]
-        for i, item in enumerate(items):
-            answer = answers[i] if first else None
-            parsed, reason = (
-                elicitation.parse(answer) if answer is not None else (None, "not asked")
-            )
+    for form, question in questions.answered:
+        odds, mass = _log_odds(question, logprobs, len(items))
+        for i, (item, answer) in enumerate(zip(items, answers[question.name], strict=True)):
+            parsed, reason = question.parse(answer)
             rows[item.id].append(
                 SelfPrediction(
                     item=item.id,
                     task=item.task,
-                    elicitation=elicitation.name,
-                    paraphrase=elicitation.paraphrase,
-                    order=elicitation.order,
-                    log_odds=float(yes[i] - no[i]),
-                    menu_mass=float(mass[i]),
+                    elicitation=question.name,
+                    form=form,
+                    framing=question.framing,
+                    paraphrase=getattr(question, "paraphrase", ""),
+                    order=getattr(question, "order", ""),
+                    log_odds=odds[i],
+                    menu_mass=mass[i],
                     answer=answer,
                     parsed=parsed,
                     reason=reason,
                 )
             )
     return [row for item in items for row in rows[item.id]]
+
+
+def _log_odds(
+    question: Elicitation | ValueQuestion,
+    logprobs: Callable[[Elicitation], Options] | None,
+    n_items: int,
+) -> tuple[list[float | None], list[float | None]]:
+    """Log-odds and menu mass of every item."""
+    if logprobs is None or not isinstance(question, Elicitation):
+        return [None] * n_items, [None] * n_items
+    yes, no = logprobs(question)
+    return (yes - no).tolist(), (np.exp(yes) + np.exp(no)).tolist()

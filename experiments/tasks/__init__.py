@@ -1,9 +1,50 @@
 """The questions about the model's own coming behavior; `TASKS` is the list that the command line shows."""
 
-from experiments.tasks.base import Elicitation, Item, Judgment, Task
+from experiments.tasks.base import CompletionTask, Judgment, Observation, Task
 from experiments.tasks.difficulty import DifficultyTask
+from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
+from experiments.tasks.item import Item
 from experiments.tasks.refusal import RefusalTask
+from experiments.tasks.runner import Decided, Runner
+from experiments.tasks.wording import Elicitation, Event, Framing, ValueQuestion
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (RefusalTask, DifficultyTask)}
+TASKS: dict[str, type[Task]] = {
+    task.name: task
+    for task in (
+        RefusalTask,
+        DifficultyTask,
+    )
+}
 
-__all__ = ["TASKS", "DifficultyTask", "Elicitation", "Item", "Judgment", "RefusalTask", "Task"]
+
+def families() -> dict[str, tuple[str, ...]]:
+    """Every family of tasks with the names of its tasks."""
+    names = dict.fromkeys(task.family for task in TASKS.values() if task.family)
+    return {
+        family: tuple(name for name, task in TASKS.items() if task.family == family)
+        for family in names
+    }
+
+
+__all__ = [
+    "TASKS",
+    "Choice",
+    "CompletionTask",
+    "Decided",
+    "DifficultyTask",
+    "Elicitation",
+    "Event",
+    "Form",
+    "Framing",
+    "Item",
+    "Judgment",
+    "Number",
+    "Observation",
+    "Ranking",
+    "RefusalTask",
+    "Runner",
+    "Task",
+    "Text",
+    "ValueQuestion",
+    "families",
+]

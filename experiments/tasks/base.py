@@ -1,59 +1,22 @@
-"""What a task is: items, how an outcome is read off a completion, how the model is asked to predict it.
+"""What a task is: items, what the model does with them, how it is asked to predict that.
 
-A task is one question about the model's own coming behavior ("will I decline this?"). Its outcome is
-binary for a completion: 1 where the behavior happened, 0 where it did not, None where no judge could tell.
+A task is one question about the model's own coming behavior ("will I decline this?"). Its outcome is binary: 1 where
+the event happened, 0 where it did not, None where no judge could tell. What a yes or no cannot say (which letter, how
+many tokens) are its values.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
-from hooks import Message, Prompt
-
-
-def conversation_text(messages: Sequence[Message]) -> str:
-    """All that is read of a chat: a single message as it is, more of them with the role before each."""
-    if len(messages) == 1:
-        return messages[0]["content"]
-    return "\n".join(f"{m['role']}: {m['content']}" for m in messages)
-
-
-@dataclass(frozen=True)
-class Item:
-    """One prompt whose outcome is to be foretold.
-
-    `group` is the connected component of everything the item shares with others (template, source,
-    contrast pair, paraphrase); a group never straddles a split. `stratum` is a topic or label within which
-    scores are also shown. `meta` holds what a second grouping may want, for example `entity`.
-    """
-
-    id: str
-    task: str
-    group: str
-    stratum: str
-    messages: tuple[Message, ...]
-    answers: tuple[str, ...] = ()
-    meta: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """All that the model reads of the item, for text baselines and for the quote in a self-prediction.
-
-        A single user message as it is; a conversation with the role before each message.
-        """
-        return conversation_text(self.messages)
-
-    def prompt(self) -> Prompt:
-        """The item as the model reads it in the `task` context."""
-        return Prompt(id=self.id, messages=self.messages)
-
-    def to_json(self) -> dict[str, Any]:
-        """The row of `items.jsonl`."""
-        return asdict(self)
+from experiments.tasks.item import Item
+from experiments.tasks.runner import Decided, Runner
+from experiments.tasks.wording import Elicitation, Event, ValueQuestion
+from hooks import Completion
 
 
 @dataclass(frozen=True)
@@ -71,54 +34,17 @@ class Judgment:
 
 
 @dataclass(frozen=True)
-class Elicitation:
-    """One way to ask the model for a prediction: a paraphrase in one option order.
+class Observation:
+    """What the model did with one item.
 
-    `template` is the user message, the quoted prompt first and the question last, so that the prompts of an item
-    share a prefix that is computed once; it holds `{prompt}` exactly once. `yes` and `no` are the options
-    (spelled as the model would write them) that predict outcome 1 and outcome 0.
+    `judgments` are one a completion, or one a pair of completions where the outcome is about pairs; their mean is the
+    rate of the event. `values` are the truths of the task's value questions, by name; one that is missing or None
+    could not be told.
     """
 
-    name: str
-    paraphrase: str
-    order: str
-    template: str
-    yes: str
-    no: str
-
-    def prompt(self, item: Item) -> Prompt:
-        """The self-prediction prompt of `item`: a fresh conversation that quotes its text."""
-        before, after = self.template.split("{prompt}")
-        return Prompt.chat(f"{item.id}/{self.name}", before + item.text + after, quote=item.text)
-
-    def parse(self, answer: str) -> tuple[int | None, str]:
-        """The predicted outcome in a generated answer, or None with the reason.
-
-        An answer must name exactly one option. A word may be written in any case; a letter must be a capital or
-        the whole answer, for "a" is also an article. Where the question spells out what a letter stands for
-        ("A: right"), words after the letter must begin like that: "A: wrong" contradicts itself, and "A: Paris"
-        answers the quoted prompt.
-        """
-        words = re.findall(r"[^\W\d_]+", answer)
-        if not words:
-            return None, "empty"
-        yes, no = (_names(words, option) for option in (self.yes, self.no))
-        if yes and no:
-            return None, "both options named"
-        if not yes and not no:
-            return None, "no option named"
-        chosen = self.yes if yes else self.no
-        meaning = re.search(rf"^{re.escape(chosen)}[.:)]\s*(\w+)", self.template, re.MULTILINE)
-        after = words[words.index(chosen) + 1 :] if chosen in words else []
-        if meaning and after and after[0].lower() != meaning.group(1).lower():
-            return None, "letter and words disagree"
-        return int(yes), ""
-
-
-def _names(words: Sequence[str], option: str) -> bool:
-    if len(option) == 1 and len(words) > 1:
-        return option.upper() in words
-    return option.lower() in (word.lower() for word in words)
+    completions: tuple[Completion, ...]
+    judgments: tuple[Judgment, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task(ABC):
@@ -129,18 +55,83 @@ class Task(ABC):
     """One line for `selfprobe tasks`."""
     behavior: ClassVar[str]
     """What outcome 1 means, as a verb phrase with the model as subject: "declines the request"."""
+    family: ClassVar[str | None] = None
+    """Tasks of a family are run together by its name."""
     max_new_tokens: ClassVar[int]
+    """Most tokens of a completion in which the behavior shows."""
+    min_samples: ClassVar[int] = 1
+    """Completions a prompt that the outcome needs at least, whatever the run asks for."""
     needs_answers: ClassVar[bool] = False
     """Whether an item must carry reference answers."""
+    makes_items: ClassVar[bool] = False
+    """Whether the items need the model: `make_items` then turns the drafts of `items` into them."""
     openings: ClassVar[tuple[str, ...]] = ()
     """Words that an answer of outcome 1 tends to begin with; their odds as first token are a baseline."""
+    event: ClassVar[Event]
+    """Outcome 1 in words, for the questions that every task is asked."""
     elicitations: ClassVar[tuple[Elicitation, ...]]
-    """Paraphrase-major: the two orders of a paraphrase stand side by side."""
+    """The grid of `event` unless a task words its own; paraphrase-major, the orders of a paraphrase side by side."""
+    value_questions: ClassVar[tuple[ValueQuestion, ...]] = ()
+    """Asked beside the event, each scored against the value of its name."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "event" in vars(cls) and "elicitations" not in vars(cls):
+            cls.elicitations = cls.event.grid()
 
     @abstractmethod
     def items(self) -> list[Item]:
         """All built-in items, in a fixed order such that any prefix of whole groups is balanced over strata."""
 
+    def read_items(self, path: Path) -> list[Item] | None:
+        """Items in a file format of the task's own; None where the file is of the formats that all tasks take.
+
+        Raises:
+            ValueError: the file is of the task's own format and has a fault.
+        """
+        return None
+
+    def adopt(self, items: Sequence[Item]) -> list[Item]:
+        """A user's plain items as this task's own: with the fields that its questions name.
+
+        Raises:
+            ValueError: an item lacks what the task needs (choices, for example); names it.
+        """
+        return list(items)
+
+    def make_items(self, drafts: Sequence[Item], n: int | None, run: Runner) -> list[Item]:
+        """Items that need the model (a verified flip, its own answer), at most `n`; only where `makes_items` is set."""
+        raise NotImplementedError(f"{self.name} makes its items without the model")
+
+    @abstractmethod
+    def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
+        """Let the model act on every item and say what happened; never judged by the model under test itself."""
+
+
+class CompletionTask(Task):
+    """A task whose outcome shows in one completion of the item's own prompt."""
+
+    decided: ClassVar[Decided | None] = None
+    """Whether the label of a completion that begins like this cannot change any more."""
+
     @abstractmethod
     def judge(self, items: Sequence[Item], completions: Sequence[str]) -> list[Judgment]:
-        """Judge one completion an item (both `[n]`); pure, and never by the model under test."""
+        """Judge one completion an item; pure."""
+
+    def values(self, item: Item, completions: Sequence[Completion]) -> Mapping[str, Any]:
+        """The truths of the value questions, by name."""
+        return {}
+
+    def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
+        """Complete every item's prompt and judge each completion."""
+        answered = run.complete(
+            [item.prompt() for item in items],
+            max_new_tokens=self.max_new_tokens,
+            decided=type(self).decided,
+        )
+        flat = [(item, one) for item, own in zip(items, answered, strict=True) for one in own]
+        judged = iter(self.judge([item for item, _ in flat], [one.text for _, one in flat]))
+        return [
+            Observation(own, tuple(next(judged) for _ in own), self.values(item, own))
+            for item, own in zip(items, answered, strict=True)
+        ]

@@ -27,7 +27,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from experiments.tasks.answers import judge_answer
-from experiments.tasks.base import Elicitation, Item, Judgment, Task
+from experiments.tasks.base import CompletionTask, Judgment
+from experiments.tasks.item import Item
+from experiments.tasks.wording import Elicitation, Event
 
 Fact = dict[str, tuple[str, ...]]
 """Field name -> equally right values, the first one being what a question uses."""
@@ -172,7 +174,7 @@ def _letters_in_both_orders(question: str) -> tuple[Elicitation, Elicitation]:
     )
 
 
-class DifficultyTask(Task):
+class DifficultyTask(CompletionTask):
     """Will my answer to this question be right?"""
 
     name: ClassVar[str] = "difficulty"
@@ -180,21 +182,27 @@ class DifficultyTask(Task):
     behavior: ClassVar[str] = "answers the question correctly"
     max_new_tokens: ClassVar[int] = 16
     needs_answers: ClassVar[bool] = True
+    event: ClassVar[Event] = Event(
+        setting=_QUOTE.rstrip(),
+        question="Would <your> answer to this be right",
+        yes="<Your> answer would be right.",
+        no="<Your> answer would be wrong.",
+    )
     elicitations: ClassVar[tuple[Elicitation, ...]] = (
-        *_letters_in_both_orders("Would your answer be right? Reply with one letter, A or B."),
+        *_letters_in_both_orders("Would <your> answer be right? Reply with one letter, A or B."),
         *_in_both_orders(
-            "yes_no", "Will you get this right?", " {first} or {second}?", "Yes", "No"
+            "yes_no", "Will <you> get this right?", " {first} or {second}?", "Yes", "No"
         ),
         *_in_both_orders(
             "true_false",
-            "Your answer to this question would be right:",
+            "<Your> answer to this question would be right:",
             " {first} or {second}?",
             "True",
             "False",
         ),
         *_in_both_orders(
             "expect",
-            "Do you think that you would answer this correctly?",
+            "Do you think that <you> would answer this correctly?",
             " Say {first} or {second}.",
             "yes",
             "no",

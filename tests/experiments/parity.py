@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.tasks import TASKS, Elicitation, Item, Judgment, Task
+from experiments.tasks import TASKS, CompletionTask, Elicitation, Event, Item, Judgment
 
 WORDS = ("sea", "wind", "poem", "capital", "France", "Paris", "short", "answer", "word", "request")
 
@@ -20,11 +20,12 @@ def elicitation(paraphrase: str, order: str, question: str, yes: str, no: str) -
     )
 
 
-class ParityTask(Task):
+class ParityTask(CompletionTask):
     name = "parity"
     summary = "a task for tests"
     behavior = "answers with an odd checksum"
     max_new_tokens = 6
+    event = Event("{prompt}", "Would <your> answer be odd", "<Your> answer is odd.", "<Your> answer is even.")
     elicitations = (
         elicitation("letters", "ab", "odd A or even B?", "A", "B"),
         elicitation("letters", "ba", "even A or odd B?", "B", "A"),

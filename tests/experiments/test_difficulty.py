@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.tasks.answers import tokens
-from experiments.tasks.base import Item
+from experiments.tasks import Item
 from experiments.tasks.difficulty import DifficultyTask, components
 
 TASK = DifficultyTask()

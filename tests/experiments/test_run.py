@@ -137,7 +137,7 @@ def test_read_back_for_a_notebook(finished: Path) -> None:
     assert run.breakdown().stage == run.result()["breakdown"]["stage"]
     assert run.plot_layers().get_title() is not None
     assert len(run.behavior) == 60
-    assert len(run.self_predictions) == 60 * 4
+    assert len(run.self_predictions) == 60 * (4 + 2 + 1)
     assert isinstance(run.cells, pd.DataFrame)
     with pytest.raises(ValueError, match="not one of this run's: parity"):
         run.breakdown("refusal")

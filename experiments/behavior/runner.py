@@ -1,0 +1,142 @@
+"""Runs the prompts of a task on a model in this process, and keeps what was finished when the process is killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from experiments.progress import Reporter, Silent
+from experiments.records import append_rows, read_whole_rows
+from experiments.tasks.runner import Decided
+from hooks import Completion, Model, Prompt, generate, option_logprobs
+
+CHUNK = 64
+"""Prompts generated between two writes to the disk: what a kill can cost."""
+
+
+class LocalRunner:
+    """A `Runner` on a model in this process.
+
+    The batches of a call are fixed from all its prompts before the first token, so that a call picked up from `store`
+    (completions already finished) batches as an unbroken one does and gives the same text. Samples are seeded by the
+    content of a prompt: equal prompts have equal completions, in whatever task they stand.
+
+    Args:
+        model: from `load_model`.
+        samples: as `Runner.samples`.
+        seed: of the samples.
+        store: JSON Lines of finished completions, added to as they come; None keeps nothing.
+        reporter: shows how far a call is, under the name `stage`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        store: Path | None = None,
+        reporter: Reporter | None = None,
+        stage: str = "behavior",
+    ) -> None:
+        self.model = model
+        self.samples = samples
+        self.seed = seed
+        self.store = store
+        self.reporter = reporter or Silent()
+        self.stage = stage
+
+    def complete(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_new_tokens: int,
+        decided: Decided | None = None,
+        samples: int | None = None,
+    ) -> list[tuple[Completion, ...]]:
+        """As `Runner.complete`."""
+        k = self.samples if samples is None else samples
+        how = [max_new_tokens, k, self.seed, _name(decided)]
+        keys = [_key(prompt, how) for prompt in prompts]
+        distinct = dict(zip(keys, prompts, strict=True))
+        found = {} if self.store is None else _read(self.store)
+        with self.reporter.stage(self.stage, len(distinct)) as advance:
+            for chunk in _chunks(distinct):
+                if not all(key in found for key in chunk):
+                    fresh = self._generate(chunk, max_new_tokens, decided, k)
+                    fresh = {key: own for key, own in fresh.items() if key not in found}
+                    if self.store is not None:
+                        append_rows(self.store, (_row(key, own) for key, own in fresh.items()))
+                    found |= fresh
+                advance(len(chunk))
+        return [
+            tuple(replace(one, id=prompt.id) for one in found[key])
+            for key, prompt in zip(keys, prompts, strict=True)
+        ]
+
+    def _generate(
+        self, prompts: Mapping[str, Prompt], max_new_tokens: int, decided: Decided | None, k: int
+    ) -> dict[str, tuple[Completion, ...]]:
+        completions = generate(
+            self.model,
+            # The content's key is the id that samples are seeded by.
+            [replace(prompt, id=_content(prompt)) for prompt in prompts.values()],
+            max_new_tokens=max_new_tokens,
+            n_samples=k,
+            temperature=None if k == 1 else 1.0,
+            seed=self.seed,
+            **({} if decided is None else {"decided": decided}),
+        )
+        return {key: tuple(completions[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}
+
+    def option_logprobs(
+        self, prompts: Sequence[Prompt], options: Mapping[str, Sequence[str]]
+    ) -> dict[str, Float[np.ndarray, " prompt"]]:
+        """As `Runner.option_logprobs`."""
+        keys = [_content(prompt) for prompt in prompts]
+        distinct = {key: replace(prompt, id=key) for key, prompt in zip(keys, prompts, strict=True)}
+        read = option_logprobs(self.model, list(distinct.values()), options)
+        place = {key: i for i, key in enumerate(distinct)}
+        rows = [place[key] for key in keys]
+        return {name: np.asarray(values)[rows] for name, values in read.items()}
+
+
+def _content(prompt: Prompt) -> str:
+    """A key of what the model reads."""
+    content = json.dumps([prompt.messages, prompt.text], ensure_ascii=False)
+    return hashlib.sha256(content.encode()).hexdigest()[:24]
+
+
+def _key(prompt: Prompt, how: Sequence[int | str | None]) -> str:
+    return hashlib.sha256(json.dumps([_content(prompt), *how]).encode()).hexdigest()[:24]
+
+
+def _name(decided: Decided | None) -> str | None:
+    return None if decided is None else f"{decided.__module__}.{decided.__qualname__}"
+
+
+def _chunks(prompts: Mapping[str, Prompt]) -> list[dict[str, Prompt]]:
+    # Prompts of like length side by side waste the least on padding.
+    ordered = sorted(prompts.items(), key=lambda pair: (_length(pair[1]), pair[0]))
+    return [dict(ordered[i : i + CHUNK]) for i in range(0, len(ordered), CHUNK)]
+
+
+def _length(prompt: Prompt) -> int:
+    return len(prompt.text or "") + sum(len(m["content"]) for m in prompt.messages or ())
+
+
+def _row(key: str, completions: Sequence[Completion]) -> dict[str, object]:
+    return {"key": key, "completions": [asdict(one) for one in completions]}
+
+
+def _read(store: Path) -> dict[str, tuple[Completion, ...]]:
+    return {
+        row["key"]: tuple(Completion(**one) for one in row["completions"])
+        for row in read_whole_rows(store)
+    }

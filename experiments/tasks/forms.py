@@ -1,0 +1,141 @@
+"""The forms that an answer in words may have: how it is read, and how near it is to what happened.
+
+Every form scores a prediction from 0 to 1 and names the constant predictions that the best constant predictor is
+chosen from; skill is the mean score minus that one's (2608.30980).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from experiments.tasks.parsing import named_option, stated_number, unwrapped
+
+
+class Form(Protocol):
+    """One form of an answer."""
+
+    def parse(self, answer: str) -> tuple[Any, str]:
+        """The value that a generated answer states, or None with the reason."""
+        ...
+
+    def score(self, predicted: Any, true: Any) -> float:
+        """From 0 (as wrong as can be) to 1."""
+        ...
+
+    def constants(self, trues: Sequence[Any]) -> Sequence[Any]:
+        """Predictions that are the same for every item, the best one for these truths among them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several options; the truth is an option, or a list of options that are equally true (a tie)."""
+
+    options: tuple[str, ...]
+
+    def parse(self, answer: str) -> tuple[str | None, str]:
+        """The option that an answer names, and no other."""
+        return named_option(answer, self.options)
+
+    def score(self, predicted: str, true: str | Sequence[str]) -> float:
+        """1 for a true option, else 0."""
+        return float(predicted == true if isinstance(true, str) else predicted in true)
+
+    def constants(self, trues: Sequence[Any]) -> Sequence[str]:
+        """The options."""
+        return self.options
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between `low` and `high`, scored by its square: one minus the squared error in units of the range.
+
+    The quadratic score is proper: for a truth that is 0 or 1 it asks for the probability (Brier 1950).
+    """
+
+    low: float
+    high: float
+
+    def parse(self, answer: str) -> tuple[float | None, str]:
+        """The only number in an answer, within the range."""
+        value, reason = stated_number(answer)
+        if value is not None and not self.low <= value <= self.high:
+            return None, "out of range"
+        return value, reason
+
+    def score(self, predicted: float, true: float) -> float:
+        """The quadratic score; a truth beyond the range counts as its end."""
+        bounded = min(max(true, self.low), self.high)
+        return 1 - ((predicted - bounded) / (self.high - self.low)) ** 2
+
+    def constants(self, trues: Sequence[float]) -> Sequence[float]:
+        """The mean of the truths, which no other constant beats."""
+        return [float(np.clip(np.asarray(trues, dtype=float), self.low, self.high).mean())]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A short text that must be hit exactly, but for case, quotes and the punctuation around it.
+
+    `length` cuts what is longer: 1 for a character.
+    """
+
+    length: int | None = None
+
+    def parse(self, answer: str) -> tuple[str | None, str]:
+        """The first line of an answer, normalized."""
+        value = self._normalized(unwrapped(answer))
+        return (value, "") if value else (None, "empty")
+
+    def score(self, predicted: str, true: str) -> float:
+        """1 where the two are equal after normalization, else 0."""
+        return float(predicted == (self._normalized(true) or true.lower()))
+
+    def constants(self, trues: Sequence[str]) -> Sequence[str]:
+        """Every truth."""
+        return sorted({self._normalized(true) or true.lower() for true in trues})
+
+    def _normalized(self, text: str) -> str:
+        line = next((line for line in text.splitlines() if line.strip()), "")
+        bare = re.sub(r"^[^\w]+|[^\w]+$", "", " ".join(line.lower().split()))
+        return bare[: self.length]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """An order of `n` things, named 1 to n (with or without a letter before, as in Q3); lists of these numbers.
+
+    Scored by the fraction of pairs that stand in the same order (Kendall's tau as a share).
+    """
+
+    n: int
+
+    def parse(self, answer: str) -> tuple[list[int] | None, str]:
+        """The first `n` numbers, which must be 1 to n."""
+        numbers = [int(digits) for digits in re.findall(r"\d+", unwrapped(answer))]
+        if not numbers:
+            return None, "no number"
+        if sorted(numbers[: self.n]) != list(range(1, self.n + 1)):
+            return None, "not an order of all"
+        return numbers[: self.n], ""
+
+    def score(self, predicted: Sequence[int], true: Sequence[int]) -> float:
+        """Fraction of the pairs in the same order."""
+        return pairs_in_order(predicted, true)
+
+    def constants(self, trues: Sequence[Any]) -> Sequence[list[int]]:
+        """All orders."""
+        return [list(order) for order in itertools.permutations(range(1, self.n + 1))]
+
+
+def pairs_in_order(first: Sequence[Any], second: Sequence[Any]) -> float:
+    """Fraction of the pairs of things that two orders of them agree on."""
+    place = {thing: i for i, thing in enumerate(second)}
+    pairs = list(itertools.combinations(first, 2))
+    return sum(place[before] < place[after] for before, after in pairs) / len(pairs)
