@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hooks.activations import SITES, Activations, CaptureSpec
 from hooks.capture import capture, check_lengths, option_logprobs
-from hooks.generation import Completion, generate
+from hooks.completions import Completion
+from hooks.generation import generate
 from hooks.intervention import Ablate, Patch, Steer, intervene
 from hooks.model import Model, load_model
 from hooks.next_token import NextToken, next_tokens

@@ -83,6 +83,7 @@ class Architecture:
         unavailable: sites that cannot be read, each with the reason.
         readout_problem: why the readout does not equal the model's logits, or "".
         sharing_problem: why prompts cannot share a prefix exactly, or "".
+        cache_problem: why the rows of a batch cannot be repeated and dropped while the model writes, or "".
         window: the longest prompt that every layer attends to in full, or None for any; `rope_switch`
             where that is shorter.
         rope_switch: the longest sequence that is read with the rotary frequencies of short ones
@@ -97,6 +98,7 @@ class Architecture:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     readout_problem: str = ""
     sharing_problem: str = ""
+    cache_problem: str = ""
     window: int | None = None
     rope_switch: int | None = None
     takes_position_ids: bool = True
@@ -214,6 +216,14 @@ def find_readout(module: nn.Module) -> Readout | None:
     factor /= float(getattr(config, "logits_scaling", None) or 1.0)
     softcap = getattr(config, "final_logit_softcapping", None)
     return Readout(unembedding, factor, None if softcap is None else float(softcap))
+
+
+def find_cache(outputs: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name and the cache in what goes into or comes out of a model; None where there is none."""
+    name = (
+        "cache" if "cache" in outputs else "past_key_values"
+    )  # transformers 5 renamed it on the way
+    return name, outputs.get(name)
 
 
 def attention_window(config: Any) -> int | None:

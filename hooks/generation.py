@@ -10,33 +10,17 @@ from typing import Any
 import torch
 
 from hooks.activations import Activations, CaptureSpec
+from hooks.architecture import find_cache
 from hooks.backends.torch import Recorder
 from hooks.batching import Batch, common_prefix, padded_batch
+from hooks.completions import Completion, Ending, stop_tokens
+from hooks.decoding import Decoding
 from hooks.model import Model
 from hooks.plan import may_share, render_all
 from hooks.positions import check_positions, token_range
-from hooks.prompts import STAND_IN, Prompt, Rendered
+from hooks.prompts import Prompt, Rendered
 from hooks.sampling import GumbelNoise, row_seed
 from hooks.weights import quiet_transformers
-
-
-@dataclass(frozen=True)
-class Completion:
-    """What a model wrote.
-
-    Attributes:
-        id: the prompt's id.
-        sample: which of the prompt's samples, from 0.
-        text: the text without special tokens.
-        n_tokens: number of tokens before the stop.
-        finished: whether the model stopped by itself, within the budget.
-    """
-
-    id: str
-    sample: int
-    text: str
-    n_tokens: int
-    finished: bool
 
 
 def generate(
@@ -51,9 +35,11 @@ def generate(
     on_batch: Callable[[list[Completion]], None] | None = None,
     spec: CaptureSpec | None = None,
     on_states: Callable[[Activations], None] | None = None,
+    decided: Callable[[str], bool] | None = None,
 ) -> list[Completion]:
     """Let the model answer every prompt.
 
+    A batch reads each of its prompts once, whatever the number of samples, and completions that are over leave it.
     Sampling draws from the softmax at a temperature by the Gumbel-max trick, with noise seeded by
     (seed, prompt id, sample): a completion does not depend on what else is in its batch.
 
@@ -69,6 +55,8 @@ def generate(
         spec: what to capture while the prompts are read, so that none is read twice.
         on_states: called with the states of each batch's prompts, once a prompt; needed where there
             is a spec.
+        decided: told of the text so far every few tokens; once it says True, a completion is let go. It must not
+            take that back when the text goes on.
 
     Returns:
         All samples of the first prompt, then of the second, and so on.
@@ -84,15 +72,12 @@ def generate(
         spec = spec.resolve(model.n_layers)
         model.architecture.require(spec.sites)
         check_positions(rendered, spec.positions)
-    wanted = sorted(
-        ((prompt, sample) for prompt in rendered for sample in range(n_samples)),
-        key=lambda pair: (len(pair[0]), pair[0].token_ids, pair[0].id, pair[1]),
-    )
-    stops = stop_tokens(model)
+    by_length = sorted(rendered, key=lambda prompt: (len(prompt), prompt.token_ids, prompt.id))
+    ending = Ending(model.tokenizer, stop_tokens(model), decided)
     found: dict[tuple[str, int], Completion] = {}
-    for pairs in _batches(wanted, batch_size, model.architecture.rope_switch, max_new_tokens):
+    for batch in _batches(by_length, n_samples, batch_size, model, max_new_tokens):
         completions, states = _generate_batch(
-            model, pairs, max_new_tokens, stops, temperature, seed, spec
+            model, batch, max_new_tokens, ending, temperature, seed, spec
         )
         found |= {(completion.id, completion.sample): completion for completion in completions}
         if on_batch is not None:
@@ -120,93 +105,112 @@ def _check_counts(
         )
 
 
-def _batches(
-    wanted: Sequence[tuple[Rendered, int]], size: int, switch: int | None, max_new_tokens: int
-) -> Iterator[Sequence[tuple[Rendered, int]]]:
-    """Divide completions, sorted by length, into batches.
+@dataclass(frozen=True)
+class GenerationBatch:
+    """Completions that are written side by side.
 
-    LongRoPE reads a batch as it reads the longest: those that may cross its switch are alone.
+    Attributes:
+        completions: each as its prompt and the number of the sample.
+        prompts: what is read, a row each.
+        prompt_of: per completion the row of its prompt.
     """
-    within = beyond = len(wanted)
+
+    completions: tuple[tuple[Rendered, int], ...]
+    prompts: tuple[Rendered, ...]
+    prompt_of: tuple[int, ...]
+
+    @classmethod
+    def of(cls, completions: Sequence[tuple[Rendered, int]], *, sharing: bool) -> GenerationBatch:
+        """Let the samples of a prompt, which come one after the other, share its row if they may."""
+        prompts: list[Rendered] = []
+        prompt_of = []
+        for prompt, _ in completions:
+            if not (sharing and prompts and prompts[-1].id == prompt.id):
+                prompts.append(prompt)
+            prompt_of.append(len(prompts) - 1)
+        return cls(tuple(completions), tuple(prompts), tuple(prompt_of))
+
+    @property
+    def firsts(self) -> list[int]:
+        """The rows of the prompts whose first sample is written here: a prompt's states are captured once."""
+        return [
+            row
+            for row, (_, sample) in zip(self.prompt_of, self.completions, strict=True)
+            if sample == 0
+        ]
+
+
+def _batches(
+    prompts: Sequence[Rendered], n_samples: int, size: int, model: Model, max_new_tokens: int
+) -> Iterator[GenerationBatch]:
+    """Divide the samples of prompts, sorted by length, into batches; those of a prompt stay together if they fit.
+
+    LongRoPE reads a batch as it reads the longest: prompts that may cross its switch are alone.
+    """
+    within = beyond = len(prompts)
+    switch = model.architecture.rope_switch
     if switch is not None:
-        within = sum(len(prompt) + max_new_tokens <= switch for prompt, _ in wanted)
-        beyond = sum(len(prompt) <= switch for prompt, _ in wanted)
+        within = sum(len(prompt) + max_new_tokens <= switch for prompt in prompts)
+        beyond = sum(len(prompt) <= switch for prompt in prompts)
+    together = max(1, size // n_samples)
     for part, step in (
-        (wanted[:within], size),
-        (wanted[within:beyond], 1),
-        (wanted[beyond:], size),
+        (prompts[:within], together),
+        (prompts[within:beyond], 1),
+        (prompts[beyond:], together),
     ):
         for start in range(0, len(part), step):
-            yield part[start : start + step]
-
-
-def stop_tokens(model: Model) -> tuple[int, ...]:
-    """Return the tokens that end an answer: EOS, and what the chat template ends a turn with."""
-    stops: set[int] = set()
-    for holder in (model.tokenizer, model.module.config, model.module.generation_config):
-        ids = getattr(holder, "eos_token_id", None)
-        if ids is not None:
-            stops.update(ids if isinstance(ids, list | tuple) else (ids,))
-    end_of_turn = _end_of_turn(model.tokenizer)
-    if end_of_turn is not None:
-        stops.add(end_of_turn)
-    return tuple(sorted(stops))
-
-
-def _end_of_turn(tokenizer: Any) -> int | None:
-    """Return the special token that the chat template puts behind an assistant's message."""
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": STAND_IN}]
-    after = tokenizer.apply_chat_template(turns, tokenize=False).partition(STAND_IN)[2]
-    ids = tokenizer(after, add_special_tokens=False)["input_ids"]
-    added = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
-    return int(ids[0]) if ids and ids[0] in added else None
+            wanted = [
+                (p, sample) for p in part[start : start + step] for sample in range(n_samples)
+            ]
+            for first in range(0, len(wanted), size):
+                yield GenerationBatch.of(
+                    wanted[first : first + size], sharing=not model.architecture.cache_problem
+                )
 
 
 def _generate_batch(
     model: Model,
-    pairs: Sequence[tuple[Rendered, int]],
+    batch: GenerationBatch,
     max_new_tokens: int,
-    stops: tuple[int, ...],
+    ending: Ending,
     temperature: float | None,
     seed: int,
     spec: CaptureSpec | None,
 ) -> tuple[list[Completion], Activations | None]:
-    from transformers import GenerationConfig, LogitsProcessorList
+    from transformers import GenerationConfig
 
-    prompts = [prompt for prompt, _ in pairs]
     positions = spec.positions if spec is not None else ()
-    prefix = _shared_prefix(model, prompts, max_new_tokens, positions)
-    batch = padded_batch(prompts, model.pad_id, side="left", prefix=prefix)
-    firsts = [row for row, (_, sample) in enumerate(pairs) if sample == 0]
+    prefix = _shared_prefix(model, batch.prompts, max_new_tokens, positions)
+    padded = padded_batch(batch.prompts, model.pad_id, side="left", prefix=prefix)
     recorder = None
-    if spec is not None and firsts:
-        recorder = Recorder(model, batch.without_prefix(prefix, firsts), spec)
-    processors = LogitsProcessorList()
+    if spec is not None and batch.firsts:
+        recorder = Recorder(model, padded.without_prefix(prefix, batch.firsts), spec)
+    noise = None
     if temperature is not None:
-        seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in pairs]
-        processors.append(GumbelNoise(seeds, temperature, model.device))
+        seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in batch.completions]
+        noise = GumbelNoise(seeds, temperature, model.device)
+    decoding = Decoding(
+        batch.prompt_of,
+        [ending.over] * len(batch.completions),
+        noise,
+        leaving=not model.architecture.cache_problem,
+    )
     config = GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=list(stops) or None,
-        pad_token_id=model.pad_id,
+        max_new_tokens=max_new_tokens, do_sample=False, pad_token_id=model.pad_id
     )
     with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
-        cache = _prefix_cache(model, prompts[0].token_ids[:prefix], len(prompts))
-        with _prompts_first(model, batch, recorder):
-            output = model.module.generate(
-                input_ids=batch.token_ids.to(model.device),
-                attention_mask=batch.attention_mask(model.dtype).to(model.device),
+        cache = _prefix_cache(model, batch.prompts[0].token_ids[:prefix], len(batch.prompts))
+        with _prompts_first(model, padded, recorder):
+            written = model.module.generate(
+                input_ids=padded.token_ids.to(model.device),
+                attention_mask=padded.attention_mask(model.dtype).to(model.device),
                 generation_config=config,
-                logits_processor=processors,
+                custom_generate=decoding,
                 **cache,
             )
-    width = batch.token_ids.shape[1]
     completions = [
-        _completion(model, prompt.id, sample, row[width:].tolist(), stops)
-        for (prompt, sample), row in zip(pairs, output.cpu(), strict=True)
+        ending.completion(prompt.id, sample, tokens)
+        for (prompt, sample), tokens in zip(batch.completions, written, strict=True)
     ]
     return completions, None if recorder is None else recorder.activations()
 
@@ -236,19 +240,9 @@ def _prefix_cache(model: Model, prefix: Sequence[int], n_rows: int) -> dict[str,
         return {}
     tokens = torch.tensor([list(prefix)], device=model.device)
     output = model.architecture.backbone(input_ids=tokens, use_cache=True)
-    # transformers 5 renamed it on the way.
-    name = "cache" if "cache" in output else "past_key_values"
-    cache = output[name]
+    name, cache = find_cache(output)
     cache.batch_repeat_interleave(n_rows)
     return {name: cache}
-
-
-def _completion(
-    model: Model, id: str, sample: int, tokens: list[int], stops: tuple[int, ...]
-) -> Completion:
-    n_tokens = next((i for i, token in enumerate(tokens) if token in stops), len(tokens))
-    text = model.tokenizer.decode(tokens[:n_tokens], skip_special_tokens=True)
-    return Completion(id, sample, text, n_tokens, finished=n_tokens < len(tokens))
 
 
 @contextmanager

@@ -6,6 +6,7 @@
 - Noise on the first block's attention must reach its MLP; where it does not, the block is parallel
   and has no `resid_mid` (as in TransformerLens).
 - The readout of the final states must equal the model's own logits.
+- What it keeps of the tokens it has read must be a cache whose rows can be repeated and dropped.
 - `hooks.layout_proof`: padding must change nothing, and shared prefixes must be exact.
 """
 
@@ -30,6 +31,7 @@ from hooks.architecture import (
     branch_candidates,
     find_backbone,
     find_blocks,
+    find_cache,
     find_final_norm,
     find_readout,
     first_tensor,
@@ -68,7 +70,8 @@ def prove_architecture(module: nn.Module) -> Architecture:
     with torch.inference_mode():
         found = _prove_branches(module, found)
         found = _prove_readout(module, found)
-        return prove_layouts(module, found)
+        found = prove_layouts(module, found)
+        return replace(found, cache_problem=_cache_problem(module, found))
 
 
 @contextmanager
@@ -85,8 +88,13 @@ def _hooked(hooks: Iterable[_Hook]) -> Iterator[None]:
 
 
 def _forward(module: nn.Module, called: nn.Module, tokens: list[int]) -> Any:
+    return called(input_ids=torch.tensor([tokens], device=_device(module)), use_cache=False)
+
+
+def _device(module: nn.Module) -> torch.device:
     device = module.get_input_embeddings().weight.device  # type: ignore[operator]
-    return called(input_ids=torch.tensor([tokens], device=device), use_cache=False)
+    assert isinstance(device, torch.device)
+    return device
 
 
 def _shaped(states: Tensor, like: Tensor) -> Tensor | None:
@@ -237,3 +245,13 @@ def _prove_readout(module: nn.Module, found: Architecture) -> Architecture:
         if logits.shape == own.shape and bool((differences(logits, own) <= tolerance).all()):
             return found
     return replace(found, readout_problem="its logits are not the unembedding of its final norm")
+
+
+def _cache_problem(module: nn.Module, found: Architecture) -> str:
+    """Tell why the cache is none of those of transformers, all of whose states follow its rows; "" if it is one."""
+    tokens = torch.tensor([random_tokens(module, 2)], device=_device(module))
+    _, cache = find_cache(found.backbone(input_ids=tokens, use_cache=True))
+    for part in (cache, *getattr(cache, "layers", ())):
+        if type(part).__module__ != "transformers.cache_utils":
+            return f"it keeps what it has read in a {type(part).__name__} of its own"
+    return ""

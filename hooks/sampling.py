@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 
 class GumbelNoise:
-    """Logits processor whose argmax is a draw from softmax(logits / temperature).
+    """Noise on logits: the argmax of what comes out is a draw from softmax(logits / temperature).
 
     Each row has a random stream of its own. Gumbel (1954); Maddison et al. 2014, 1411.0030.
     """
@@ -21,9 +21,11 @@ class GumbelNoise:
         self._streams = [torch.Generator(device).manual_seed(seed) for seed in seeds]
         self._temperature = temperature
 
-    def __call__(
-        self, input_ids: Int[Tensor, "row token"], scores: Float[Tensor, "row vocabulary"]
-    ) -> Float[Tensor, "row vocabulary"]:
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows alone."""
+        self._streams = [self._streams[row] for row in rows]
+
+    def __call__(self, scores: Float[Tensor, "row vocabulary"]) -> Float[Tensor, "row vocabulary"]:
         """Add noise to a step's scores."""
         # In float32 one draw in 2^24 is 0, and its token would win whatever its probability.
         exponential = torch.empty_like(scores, dtype=torch.float64)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -8,7 +10,10 @@ import torch
 from transformers import GenerationConfig
 
 from hooks import Activations, CaptureSpec, Completion, Model, Prompt, capture, generate, render
-from hooks.generation import stop_tokens
+from hooks.completions import CHECK_EVERY, stop_tokens
+from hooks.sampling import GumbelNoise, row_seed
+
+CPU = torch.device("cpu")
 
 PROMPTS = [Prompt.chat(f"p{n}", "What is the sea? " * n) for n in (3, 1, 2)]
 
@@ -166,3 +171,98 @@ def test_states_captured_while_generating_are_those_of_capture(
 def test_a_spec_without_a_taker_is_refused(tiny_model: Model) -> None:
     with pytest.raises(ValueError, match="on_states: give spec and on_states together"):
         generate(tiny_model, [Prompt(id="a", text="yes")], max_new_tokens=1, spec=CaptureSpec())
+
+
+@contextmanager
+def counted_tokens(model: Model) -> Iterator[list[int]]:
+    """Collect how many tokens each forward pass reads."""
+    counts: list[int] = []
+    embedding = model.module.get_input_embeddings()
+    with embedding.register_forward_hook(lambda _, args, __: counts.append(args[0].numel())):
+        yield counts
+
+
+def test_samples_of_a_prompt_share_one_reading_of_it(tiny_model: Model) -> None:
+    with counted_tokens(tiny_model) as counts:
+        generate(tiny_model, PROMPTS[:1], max_new_tokens=4, n_samples=8, temperature=1.0)
+    assert counts[0] == len(render(tiny_model, PROMPTS[0]))
+    assert max(counts[1:]) <= 8
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 32])
+def test_samples_are_those_of_a_loop_without_batches_or_caches(
+    tiny_model: Model, batch_size: int
+) -> None:
+    settings: dict[str, Any] = {"n_samples": 3, "temperature": 1.5, "seed": 5}
+    found = generate(tiny_model, PROMPTS, max_new_tokens=5, batch_size=batch_size, **settings)
+    by_id = {prompt.id: prompt for prompt in PROMPTS}
+    for completion in found:
+        noise = GumbelNoise([row_seed(5, completion.id, completion.sample)], 1.5, CPU)
+        tokens = list(render(tiny_model, by_id[completion.id]).token_ids)
+        written: list[int] = []
+        while len(written) < 5:
+            with torch.inference_mode():
+                logits = tiny_model.module(torch.tensor([tokens + written])).logits[:, -1]
+            token = int(noise(logits.float()).argmax())
+            if token in stop_tokens(tiny_model):
+                break
+            written.append(token)
+        text = tiny_model.tokenizer.decode(written, skip_special_tokens=True)
+        assert (completion.text, completion.n_tokens) == (text, len(written))
+        assert completion.finished == (len(written) < 5)
+
+
+def test_completions_that_are_over_leave_the_batch(tiny_model: Model) -> None:
+    settings: dict[str, Any] = {"n_samples": 16, "temperature": 1.0, "seed": 2}
+    whole = generate(tiny_model, PROMPTS[:1], max_new_tokens=24, **settings)
+    lengths = [min(completion.n_tokens + 1, 24) for completion in whole]
+    with counted_tokens(tiny_model) as counts:
+        generate(tiny_model, PROMPTS[:1], max_new_tokens=24, **settings)
+    assert counts[1:] == [
+        sum(length > step for length in lengths) for step in range(1, max(lengths))
+    ]
+
+
+def test_what_is_decided_is_let_go_and_says_the_beginning_of_the_whole(tiny_model: Model) -> None:
+    settings: dict[str, Any] = {
+        "max_new_tokens": 20,
+        "n_samples": 6,
+        "temperature": 1.0,
+        "seed": 4,
+    }
+    whole = generate(tiny_model, PROMPTS, **settings)
+    limit = sorted(len(completion.text) for completion in whole)[len(whole) // 2]
+    asked: list[str] = []
+
+    def decided(text: str) -> bool:
+        asked.append(text)
+        return len(text) >= limit
+
+    for batch_size in (3, 32):
+        found = generate(tiny_model, PROMPTS, decided=decided, batch_size=batch_size, **settings)
+        for early, late in zip(found, whole, strict=True):
+            assert (early.id, early.sample) == (late.id, late.sample)
+            assert late.text.startswith(early.text)
+            if early.decided:
+                assert len(early.text) >= limit
+                assert not early.finished
+                assert early.n_tokens % CHECK_EVERY == 0 or early.n_tokens == late.n_tokens
+            else:
+                assert early == late
+        assert any(completion.decided for completion in found)
+        assert sum(c.n_tokens for c in found) < sum(c.n_tokens for c in whole)
+
+
+def test_half_a_character_is_not_judged(tiny_model: Model) -> None:
+    asked: list[str] = []
+
+    def decided(text: str) -> bool:
+        asked.append(text)
+        return False
+
+    settings: dict[str, Any] = {"n_samples": 12, "temperature": 3.0, "max_new_tokens": 16}
+    plain = generate(tiny_model, PROMPTS, **settings)
+    assert generate(tiny_model, PROMPTS, decided=decided, **settings) == plain
+    assert asked
+    assert not any(text.endswith("\ufffd") for text in asked)
+    assert all(any(c.text.startswith(text) for c in plain) for text in asked)

@@ -17,7 +17,7 @@ from hooks import (
     load_model,
     render,
 )
-from hooks.generation import stop_tokens
+from hooks.completions import stop_tokens
 from hooks.proof import prove_architecture
 from hooks.weights import EMBEDDED
 from tests.hooks.parity import (

@@ -22,7 +22,7 @@ from hooks import SITES, Activations, CaptureSpec, Model, Prompt, capture, gener
 from hooks.architecture import first_tensor
 from hooks.backends.torch import TorchBackend
 from hooks.batching import padded_batch, shared_batch
-from hooks.generation import stop_tokens
+from hooks.completions import stop_tokens
 from hooks.positions import positions_of, token_range
 from hooks.prompts import Rendered
 
