@@ -51,14 +51,15 @@ class AnswerBook:
         wanted = Counter(ask.key for ask in asks)
         missing = {ask.key: ask for ask in asks if ask.key not in self._held}
         advance(sum(count for key, count in wanted.items() if key not in missing))
+        stop = threading.Event()
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            sent = {pool.submit(self._send, ask): key for key, ask in missing.items()}
+            sent = {pool.submit(self._send, ask, stop): key for key, ask in missing.items()}
             try:
                 for future in as_completed(sent):
                     future.result()
                     advance(wanted[sent[future]])
             except BaseException:
-                pool.shutdown(cancel_futures=True)
+                stop.set()
                 raise
         return [self._held[ask.key] for ask in asks]
 
@@ -67,8 +68,14 @@ class AnswerBook:
         """The models that the endpoint says have answered."""
         return sorted({answer.served_by for answer in self._held.values()})
 
-    def _send(self, ask: Ask) -> None:
-        answer = self._client.ask(ask)
+    def _send(self, ask: Ask, stop: threading.Event) -> None:
+        if stop.is_set():
+            return
+        try:
+            answer = self._client.ask(ask)
+        except BaseException:
+            stop.set()
+            raise
         with self._lock:
             row = {"key": ask.key, "prompt": ask.prompt.id} | answer.to_json()
             append_rows(self._path, [row])
