@@ -4,6 +4,7 @@ from experiments.tasks.base import CompletionTask, Judgment, Observation, Task
 from experiments.tasks.difficulty import DifficultyTask
 from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
 from experiments.tasks.item import Item
+from experiments.tasks.ranking import RankingTask
 from experiments.tasks.refusal import RefusalTask
 from experiments.tasks.runner import Decided, Runner
 from experiments.tasks.wording import Elicitation, Event, Framing, ValueQuestion
@@ -13,6 +14,7 @@ TASKS: dict[str, type[Task]] = {
     for task in (
         RefusalTask,
         DifficultyTask,
+        RankingTask,
     )
 }
 

@@ -28,8 +28,10 @@ from scipy.sparse.csgraph import connected_components
 
 from experiments.tasks.answers import judge_answer
 from experiments.tasks.base import CompletionTask, Judgment
+from experiments.tasks.forms import Number
 from experiments.tasks.item import Item
-from experiments.tasks.wording import Elicitation, Event
+from experiments.tasks.wording import Elicitation, Event, ValueQuestion
+from hooks import Completion
 
 Fact = dict[str, tuple[str, ...]]
 """Field name -> equally right values, the first one being what a question uses."""
@@ -209,6 +211,16 @@ class DifficultyTask(CompletionTask):
         ),
     )
 
+    value_questions: ClassVar[tuple[ValueQuestion, ...]] = (
+        ValueQuestion(
+            name="tokens",
+            template=_QUOTE
+            + "How many tokens would <your> answer to this have? Answer with a number from 1 to 16, where "
+            "16 stands for 16 or more.",
+            form=Number(1, 16),
+        ),
+    )
+
     def items(self) -> list[Item]:
         """All built-in items, whole groups together, strata interleaved."""
         tables = yaml.safe_load(_TABLES.read_text(encoding="utf-8"))
@@ -236,3 +248,7 @@ class DifficultyTask(CompletionTask):
             judge_answer(item.text, item.answers, completion, item.meta.get("choices", ()))
             for item, completion in zip(items, completions, strict=True)
         ]
+
+    def values(self, item: Item, completions: Sequence[Completion]) -> Mapping[str, Any]:
+        """The number of tokens used, the mean of the samples."""
+        return {"tokens": sum(one.n_tokens for one in completions) / len(completions)}
