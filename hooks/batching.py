@@ -91,6 +91,14 @@ class Batch:
         return [row_start + slot for slot in self.slots[prompt][start:end]]
 
 
+@dataclass
+class Reading:
+    """A batch that goes through the model, and whether only new tokens are still to come."""
+
+    batch: Batch
+    prompts_read: bool = False
+
+
 def padded_batch(
     prompts: Sequence[Rendered],
     pad_id: int,

@@ -1,4 +1,4 @@
-"""What a model wrote, and when it is over: at a stop token, at the next turn, or once enough is known."""
+"""What a model wrote, and when it is over: at a stop token, at the next turn of a transcript, or once it is decided."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hooks.completion_format import certain_turn, own_turn
 from hooks.model import Model
 from hooks.prompts import STAND_IN
 
@@ -39,35 +40,44 @@ class Completion:
 
 @dataclass(frozen=True)
 class Ending:
-    """Tells when a completion is over, and what it says then.
+    """Tells when a completion of one prompt is over, and what it says then.
 
     Attributes:
         tokenizer: of the model.
         stops: tokens that end an answer.
+        transcript: whether the prompt is a transcript, where the next turn ends an answer.
         decided: of the text so far: whether what comes next is of no interest.
     """
 
     tokenizer: Any
     stops: Collection[int]
+    transcript: bool = False
     decided: Callable[[str], bool] | None = None
 
     def over(self, tokens: Sequence[int]) -> bool:
         """Tell after every token whether it was the last; texts are looked at every `CHECK_EVERY` tokens."""
         if tokens[-1] in self.stops:
             return True
-        if self.decided is None or len(tokens) % CHECK_EVERY:
+        if len(tokens) % CHECK_EVERY:
             return False
-        return self.decided(self._text_so_far(tokens))
+        return (self.transcript and own_turn(self._text(tokens))[1]) or self._is_decided(tokens)
 
     def completion(self, id: str, sample: int, tokens: Sequence[int]) -> Completion:
         """Return what was written in all."""
         n_tokens = next((i for i, token in enumerate(tokens) if token in self.stops), len(tokens))
-        if n_tokens < len(tokens):
-            return Completion(id, sample, self._text(tokens[:n_tokens]), n_tokens, finished=True)
-        so_far = self._text_so_far(tokens)
-        if self.decided is not None and self.decided(so_far):
-            return Completion(id, sample, so_far, n_tokens, finished=False, decided=True)
-        return Completion(id, sample, self._text(tokens), n_tokens, finished=False)
+        finished = n_tokens < len(tokens)
+        tokens = tokens[:n_tokens]
+        text = self._text(tokens)
+        if self.transcript:
+            text, followed = own_turn(text)
+            if followed:
+                finished, n_tokens = True, self._n_tokens_of(text, tokens)
+        if finished or not self._is_decided(tokens):
+            return Completion(id, sample, text, n_tokens, finished)
+        return Completion(id, sample, self._text_so_far(tokens), n_tokens, finished, decided=True)
+
+    def _is_decided(self, tokens: Sequence[int]) -> bool:
+        return self.decided is not None and self.decided(self._text_so_far(tokens))
 
     def _text(self, tokens: Sequence[int]) -> str:
         text = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
@@ -76,7 +86,16 @@ class Ending:
 
     def _text_so_far(self, tokens: Sequence[int]) -> str:
         """What every longer text begins with: a character may still lack some of its bytes."""
-        return self._text(tokens).rstrip(_HALF_A_CHARACTER)
+        text = self._text(tokens).rstrip(_HALF_A_CHARACTER)
+        return certain_turn(text) if self.transcript else text
+
+    def _n_tokens_of(self, text: str, tokens: Sequence[int]) -> int:
+        """Return how many tokens it took to write a text."""
+        return next(
+            n
+            for n in range(len(tokens) + 1)
+            if own_turn(self._text(tokens[:n]))[0].startswith(text)
+        )
 
 
 def stop_tokens(model: Model) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from hooks.architecture import first_tensor, text_config
 from hooks.backends import BACKENDS, get_backend
 from hooks.backends.torch import model_inputs
 from hooks.batching import Batch, padded_batch, shared_batch
+from hooks.completion_format import COMPLETION
 from hooks.examination import BackendFinding, Branches, Examination, Finding, TokenizerFindings
 from hooks.model import Model
 from hooks.prompts import Prompt, Rendered, render
@@ -100,11 +101,7 @@ def check_backends(names: Sequence[str]) -> None:
 
 
 def _prompts(model: Model) -> list[Rendered]:
-    chat = bool(getattr(model.tokenizer, "chat_template", None))
-    prompts = [
-        Prompt.chat(str(index), text) if chat else Prompt(id=str(index), text=text)
-        for index, text in enumerate(_TEXTS)
-    ]
+    prompts = [Prompt.chat(str(index), text) for index, text in enumerate(_TEXTS)]
     rendered = sorted((render(model, prompt) for prompt in prompts), key=lambda p: p.token_ids)
     # Beyond the switch of LongRoPE a batch is not what its prompts are alone.
     limit = min(model.max_length, model.architecture.rope_switch or model.max_length)
@@ -178,8 +175,8 @@ def _tokenizer(model: Model, prompts: Sequence[Rendered]) -> TokenizerFindings:
     in_front = Finding(
         right, note="" if right else f"prompts begin with {sorted(counts)} of them", agrees=right
     )
-    if not getattr(tokenizer, "chat_template", None):
-        return TokenizerFindings(bos, False, None, in_front, "none")
+    if model.prompt_format == COMPLETION:
+        return TokenizerFindings(bos, model.prompt_format, None, in_front, "accepted")
     user = {"role": "user", "content": _TEXTS[0]}
     text = tokenizer.apply_chat_template([user], tokenize=False)
     system = "folded: dropped"
@@ -190,7 +187,7 @@ def _tokenizer(model: Model, prompts: Sequence[Rendered]) -> TokenizerFindings:
     except TemplateError:
         system = "folded: refused"
     writes_bos = None if bos is None else text.startswith(bos)
-    return TokenizerFindings(bos, True, writes_bos, in_front, system)
+    return TokenizerFindings(bos, model.prompt_format, writes_bos, in_front, system)
 
 
 def _leading(token_ids: Sequence[int], token: int | None) -> int:

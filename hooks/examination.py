@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hooks.completion_format import CHAT_TEMPLATE
+
 FLOAT16_MAX = 65_504.0
 
 
@@ -51,18 +53,23 @@ class TokenizerFindings:
 
     Attributes:
         bos: the BOS token, or None where the tokenizer defines none.
-        has_template: whether there is a chat template.
+        prompt_format: as `Model.prompt_format`: "chat template", or "completion" where there is none.
         template_writes_bos: whether the template itself puts BOS in front; None without a template or a BOS.
         bos_in_front: whether rendered prompts begin with exactly one BOS, or with none where none is defined.
         system_role: `accepted`; `folded: refused` or `folded: dropped` into the user's message, by what the template
-            does with it; `none` without a template.
+            does with it.
     """
 
     bos: str | None
-    has_template: bool
+    prompt_format: str
     template_writes_bos: bool | None
     bos_in_front: Finding
     system_role: str
+
+    @property
+    def has_template(self) -> bool:
+        """Whether there is a chat template."""
+        return self.prompt_format == CHAT_TEMPLATE
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,7 @@ def generate(
     on_batch: Callable[[list[Completion]], None] | None = None,
     spec: CaptureSpec | None = None,
     on_states: Callable[[Activations], None] | None = None,
-    decided: Callable[[str], bool] | None = None,
+    decided: Callable[[str], bool] | Sequence[Callable[[str], bool]] | None = None,
 ) -> list[Completion]:
     """Let the model answer every prompt.
 
@@ -56,7 +56,7 @@ def generate(
         on_states: called with the states of each batch's prompts, once a prompt; needed where there
             is a spec.
         decided: told of the text so far every few tokens; once it says True, a completion is let go. It must not
-            take that back when the text goes on.
+            take that back when the text goes on. One for all prompts, or one a prompt.
 
     Returns:
         All samples of the first prompt, then of the second, and so on.
@@ -73,11 +73,15 @@ def generate(
         model.architecture.require(spec.sites)
         check_positions(rendered, spec.positions)
     by_length = sorted(rendered, key=lambda prompt: (len(prompt), prompt.token_ids, prompt.id))
-    ending = Ending(model.tokenizer, stop_tokens(model), decided)
+    stops = stop_tokens(model)
+    endings = {
+        prompt.id: Ending(model.tokenizer, stops, prompt.transcript, own_decided)
+        for prompt, own_decided in zip(rendered, _one_a_prompt(decided, len(prompts)), strict=True)
+    }
     found: dict[tuple[str, int], Completion] = {}
     for batch in _batches(by_length, n_samples, batch_size, model, max_new_tokens):
         completions, states = _generate_batch(
-            model, batch, max_new_tokens, ending, temperature, seed, spec
+            model, batch, max_new_tokens, endings, temperature, seed, spec
         )
         found |= {(completion.id, completion.sample): completion for completion in completions}
         if on_batch is not None:
@@ -103,6 +107,18 @@ def _check_counts(
         raise ValueError(
             f"n_samples: {n_samples} greedy completions would be equal; give a temperature"
         )
+
+
+def _one_a_prompt(
+    decided: Callable[[str], bool] | Sequence[Callable[[str], bool]] | None, n_prompts: int
+) -> Sequence[Callable[[str], bool] | None]:
+    if decided is None or callable(decided):
+        return [decided] * n_prompts
+    if len(decided) != n_prompts:
+        raise ValueError(
+            f"decided: {len(decided)} functions for {n_prompts} prompts; give one, or one a prompt"
+        )
+    return decided
 
 
 @dataclass(frozen=True)
@@ -172,7 +188,7 @@ def _generate_batch(
     model: Model,
     batch: GenerationBatch,
     max_new_tokens: int,
-    ending: Ending,
+    endings: Mapping[str, Ending],
     temperature: float | None,
     seed: int,
     spec: CaptureSpec | None,
@@ -191,7 +207,7 @@ def _generate_batch(
         noise = GumbelNoise(seeds, temperature, model.device)
     decoding = Decoding(
         batch.prompt_of,
-        [ending.over] * len(batch.completions),
+        [endings[prompt.id].over for prompt, _ in batch.completions],
         noise,
         leaving=not model.architecture.cache_problem,
     )
@@ -209,7 +225,7 @@ def _generate_batch(
                 **cache,
             )
     completions = [
-        ending.completion(prompt.id, sample, tokens)
+        endings[prompt.id].completion(prompt.id, sample, tokens)
         for (prompt, sample), tokens in zip(batch.completions, written, strict=True)
     ]
     return completions, None if recorder is None else recorder.activations()

@@ -13,20 +13,13 @@ import torch
 from torch import nn
 
 from hooks.architecture import Architecture, text_config
-from hooks.batching import Batch
+from hooks.batching import Batch, Reading
+from hooks.completion_format import COMPLETION, prompt_format
 from hooks.proof import prove_architecture
 from hooks.weights import Weights, check_hub, locate_weights, quiet_transformers
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _NO_LIMIT = 2**31 - 1
-
-
-@dataclass
-class Reading:
-    """A batch that goes through the model, and whether only new tokens are still to come."""
-
-    batch: Batch
-    prompts_read: bool = False
 
 
 @dataclass(eq=False)
@@ -118,6 +111,11 @@ class Model:
         return 0
 
     @property
+    def prompt_format(self) -> str:
+        """How messages are put to it: by its "chat template", or without one in a "completion" format."""
+        return prompt_format(self.tokenizer)
+
+    @property
     def fingerprint(self) -> dict[str, str | int | None]:
         """What must be equal for two runs to have seen the same states: flat, JSON-able.
 
@@ -137,6 +135,8 @@ class Model:
             "n_layers": self.n_layers,
             "d_model": self.d_model,
             "processing": "raw",
+            # Fingerprints of models with a template are older than this.
+            **({"prompt_format": COMPLETION} if self.prompt_format == COMPLETION else {}),
         }
 
     @contextmanager

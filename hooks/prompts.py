@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from jinja2.exceptions import TemplateError
 
 from hooks.activations import is_id
+from hooks.completion_format import COMPLETION, prompt_format, transcript
 
 ROLES = ("system", "user", "assistant")
 
@@ -30,8 +31,9 @@ class Prompt:
 
     Attributes:
         id: names the prompt in every result.
-        messages: the chat, rendered by the tokenizer's chat template. Either this or `text`.
-        text: plain text, for base models.
+        messages: the chat, rendered by the tokenizer's chat template, or as a transcript where it has none. Either
+            this or `text`.
+        text: plain text, read as it is.
         quote: a part of the last user message (or of the text) whose last token is the position
             `quote_last`; where it occurs more than once, the first occurrence counts.
 
@@ -113,6 +115,7 @@ class Rendered:
         system_folded: whether the template takes no system message, so that it was put in front
             of the first user message.
         n_cut: how many tokens were cut off the end of the instruction.
+        transcript: whether a chat was rendered without a template (`hooks.completion_format`).
     """
 
     id: str
@@ -120,6 +123,7 @@ class Rendered:
     spans: Mapping[str, tuple[int, int]]
     system_folded: bool = False
     n_cut: int = 0
+    transcript: bool = False
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -137,8 +141,7 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
         prompt: what to render.
 
     Raises:
-        ValueError: no chat template, no character offsets, or an instruction that the template
-            drops.
+        ValueError: no character offsets, or an instruction that the template drops.
     """
     tokenizer = getattr(model_or_tokenizer, "tokenizer", model_or_tokenizer)
     if not getattr(tokenizer, "is_fast", False):
@@ -148,9 +151,12 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
         )
     _refuse_special_tokens(tokenizer, prompt)
     system_folded = False
+    is_transcript = prompt.messages is not None and prompt_format(tokenizer) == COMPLETION
     if prompt.messages is None:
         text, start = prompt.instruction, 0
         end = len(text)
+    elif is_transcript:
+        text, start, end = transcript(prompt.messages)
     else:
         messages, system_folded = _accepted_messages(tokenizer, prompt)
         text, start, end = _chat_text(tokenizer, messages, prompt)
@@ -163,7 +169,7 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
     for name, span in spans.items():
         if span[0] >= span[1]:
             raise ValueError(f"prompt {prompt.id!r}: the {name} has no token of its own")
-    return Rendered(prompt.id, tuple(ids), spans, system_folded)
+    return Rendered(prompt.id, tuple(ids), spans, system_folded, transcript=is_transcript)
 
 
 def truncated(rendered: Rendered, limit: int) -> Rendered:
@@ -222,11 +228,6 @@ def _accepted_messages(tokenizer: Any, prompt: Prompt) -> tuple[tuple[Message, .
     """Return messages that the template renders in full, and whether the system one was folded."""
     messages = prompt.messages
     assert messages is not None
-    if not getattr(tokenizer, "chat_template", None):
-        raise ValueError(
-            f"prompt {prompt.id!r}: the tokenizer has no chat template; "
-            "give text instead of messages, or load an instruction-tuned model"
-        )
     if messages[0]["role"] != "system":
         return messages, False
     system = messages[0]["content"]

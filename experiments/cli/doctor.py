@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hooks.examination import Examination, Finding
 
 _ANY = 2**31 - 1
+_COMPLETION = "chats are read in the completion format, User: ... Assistant: ..."
 
 
 @app.command(
@@ -132,7 +133,7 @@ def _tokens(found: Examination) -> list[tuple[str, str]]:
         bos = f"DISAGREES: {tokenizer.bos_in_front.note}"
     return [
         ("BOS", bos),
-        ("chat template", "yes" if tokenizer.has_template else "none: give prompts as text"),
+        ("chat template", "yes" if tokenizer.has_template else f"none: {_COMPLETION}"),
         ("system role", tokenizer.system_role),
     ]
 

@@ -86,7 +86,8 @@ def test_templates_that_drop_the_system_role_or_write_two_bos_are_named(
 def test_a_base_model_has_no_template(llama: Model, tokenizer_of: Callable[..., Any]) -> None:
     found = examine(replace(llama, tokenizer=tokenizer_of(None, bos=None, eos="</s>")), ())
     assert not found.tokenizer.has_template
-    assert (found.tokenizer.bos, found.tokenizer.system_role) == (None, "none")
+    assert found.to_dict()["tokenizer"]["prompt_format"] == "completion"
+    assert (found.tokenizer.bos, found.tokenizer.system_role) == (None, "accepted")
     assert found.problems == ()
 
 

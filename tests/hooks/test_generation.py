@@ -266,3 +266,18 @@ def test_half_a_character_is_not_judged(tiny_model: Model) -> None:
     assert asked
     assert not any(text.endswith("\ufffd") for text in asked)
     assert all(any(c.text.startswith(text) for c in plain) for text in asked)
+
+
+def test_each_prompt_may_be_decided_by_a_function_of_its_own(tiny_model: Model) -> None:
+    whole = generate(tiny_model, PROMPTS, max_new_tokens=12)
+    found = generate(
+        tiny_model,
+        PROMPTS,
+        max_new_tokens=12,
+        decided=[lambda _: False, lambda _: True, lambda _: False],
+    )
+    assert found[0] == whole[0]
+    assert found[2] == whole[2]
+    assert found[1].n_tokens == min(CHECK_EVERY, whole[1].n_tokens)
+    with pytest.raises(ValueError, match="decided: 1 functions for 3 prompts"):
+        generate(tiny_model, PROMPTS, max_new_tokens=4, decided=[lambda _: False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -19,6 +21,7 @@ from hooks import (
 )
 from hooks.completions import stop_tokens
 from hooks.proof import prove_architecture
+from hooks.sampling import GumbelNoise, row_seed
 from hooks.weights import EMBEDDED
 from tests.hooks.parity import (
     FAMILIES,
@@ -103,6 +106,50 @@ def test_greedy_answers_do_not_change_with_the_batch_size(name: str) -> None:
     assert many[6].text == model.tokenizer.decode(wanted, skip_special_tokens=True)
 
 
+def check_samples(model: Model, settings: dict[str, Any]) -> None:
+    """Hold samples, some of which leave their batch early, against a loop without batches or caches."""
+    prompts = [Prompt(id=str(n), text=TEXTS[n]) for n in (3, 4, 5)]
+    found = generate(
+        model,
+        prompts,
+        n_samples=4,
+        temperature=1.0,
+        batch_size=8,
+        decided=lambda text: len(text) % 3 == 0,
+        **settings,
+    )
+    assert len({completion.decided for completion in found}) == 2
+    for completion in found[::3]:
+        noise = GumbelNoise([row_seed(0, completion.id, completion.sample)], 1.0, model.device)
+        tokens = list(render(model, prompts[int(completion.id) - 3]).token_ids)
+        wanted: list[int] = []
+        while len(wanted) < completion.n_tokens:
+            with torch.inference_mode():
+                output = model.module(input_ids=torch.tensor([tokens + wanted]), use_cache=False)
+            wanted.append(int(noise(output.logits[:, -1].float()).argmax()))
+        text = model.tokenizer.decode(wanted, skip_special_tokens=True)
+        assert completion.text == text.rstrip("\ufffd" if completion.decided else "")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_samples_that_share_a_reading_are_those_of_prompts_read_alone(name: str) -> None:
+    model = model_of(name, VARIANTS[-1][1] if FAMILIES[name].sdpa else "eager")
+    assert model.architecture.cache_problem == ""
+    check_samples(model, {"max_new_tokens": 10})
+
+
+def test_samples_are_read_apart_where_a_cache_is_a_models_own() -> None:
+    sizes = {
+        **FAMILIES["mixtral"].sizes,
+        "head_dim": 8,
+        "layer_types": ["linear_attention", "full_attention"],
+    }
+    module = module_of("MiniMaxConfig", sizes)
+    model = Model.from_module(module, tokenizer(), name="minimax", weights_id="minimax")
+    assert "MiniMaxCache of its own" in model.architecture.cache_problem
+    check_samples(model, {"max_new_tokens": 10})
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_states_and_interventions_while_generating_are_those_of_capture(name: str) -> None:
     model = model_of(name, "eager")
@@ -143,8 +190,9 @@ def test_longrope_reads_a_prompt_as_it_would_alone_whatever_else_there_is(
                     hidden = model.module(tokens, output_hidden_states=True).hidden_states
                 found = acts.sites["resid_post"][row, 0, 0]
                 assert error_of(found, hidden[1][0, -1]) <= TOLERANCE
-    together = generate(model, prompts, max_new_tokens=3, batch_size=20)
-    assert together == generate(model, prompts, max_new_tokens=3, batch_size=1)
+    for sampling in ({}, {"n_samples": 3, "temperature": 1.0}):
+        together = generate(model, prompts, max_new_tokens=3, batch_size=20, **sampling)
+        assert together == generate(model, prompts, max_new_tokens=3, batch_size=1, **sampling)
 
 
 @pytest.fixture(scope="module")

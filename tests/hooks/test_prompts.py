@@ -101,12 +101,6 @@ def test_tokens_equal_those_of_transformers(tiny_model: Model) -> None:
     assert list(render(tokenizer, Prompt.chat("a", "What is the capital?")).token_ids) == wanted
 
 
-def test_a_base_model_says_that_it_has_no_template(tokenizer_of: Callable[..., Any]) -> None:
-    tokenizer = tokenizer_of(None, bos=None, eos="</s>")
-    with pytest.raises(ValueError, match="'a': the tokenizer has no chat template; give text"):
-        render(tokenizer, Prompt.chat("a", "yes"))
-
-
 def test_a_template_that_drops_the_user_message_is_refused(
     tokenizer_of: Callable[..., Any],
 ) -> None:
