@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.contrast_pairs import contrast_pairs
-from experiments.csv_files import csv_rows
-from experiments.items import text_field
+from experiments.self_execution.released import released_rows
+
+COLUMNS = ("id", "prompt", "type", "label")
 
 
 @dataclass(frozen=True)
@@ -26,25 +27,20 @@ def read_xstest(path: Path) -> XSTest:
     """Read `prompts.csv` of XSTest: columns `id`, `prompt`, `type` and `label` (safe or unsafe).
 
     Raises:
-        ValueError: no file, a row without one of the fields, an id that occurs twice, another label, no prompt.
+        ValueError: no file, other columns, an empty cell, an id that occurs twice, another label, no prompt.
     """
-    if not path.is_file():
-        raise ValueError(f"prompts: no file {path}; give XSTest's prompts.csv")
-    rows: list[tuple[str, str, str, str]] = []
+    rows: list[tuple[str, ...]] = []
     seen: set[str] = set()
-    for number, row in csv_rows(path):
-        where = f"{path}, line {number}"
-        id, text, kind, label = (
-            text_field(row, name, where) for name in ("id", "prompt", "type", "label")
-        )
-        if label not in ("safe", "unsafe"):
-            raise ValueError(f"{where}: label {label!r}; it must be safe or unsafe")
-        if id in seen:
-            raise ValueError(f"{where}: id {id!r} occurs twice; make ids unique")
-        seen.add(id)
-        rows.append((id, text, kind, label))
-    if not rows:
-        raise ValueError(f"prompts: {path} holds no prompt; give XSTest's prompts.csv")
+    for where, cells in released_rows(path, COLUMNS, "prompts"):
+        for name, cell in cells.items():
+            if not cell:
+                raise ValueError(f"{where}: field {name!r} is empty; fill it")
+        if cells["label"] not in ("safe", "unsafe"):
+            raise ValueError(f"{where}: label {cells['label']!r}; it must be safe or unsafe")
+        if cells["id"] in seen:
+            raise ValueError(f"{where}: id {cells['id']!r} occurs twice; make ids unique")
+        seen.add(cells["id"])
+        rows.append(tuple(cells.values()))
     ids, texts, types, labels = zip(*rows, strict=True)
     safe = tuple(label == "safe" for label in labels)
     return XSTest(ids, texts, safe, types, tuple(contrast_pairs(types)))

@@ -17,33 +17,21 @@ from experiments.self_execution import (
     RefusalRun,
     RefusalScore,
     XSTest,
+    compare_published,
+    read_published,
     read_refusal_run,
     read_xstest,
-    refusal_text,
+    refusal_report,
     score_refusal,
 )
-from experiments.self_execution.refusal_tables import beaten
+from experiments.self_execution.refusal_report import gaps, refusal_text
+from experiments.self_execution.tables import beaten
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RELEASED = DATA / "self_execution_benchmark" / "refusal"
 needs_data = pytest.mark.skipif(
     not RELEASED.is_dir(), reason="the released results are not at ../shared/data"
 )
-PUBLISHED_NAMES = {
-    "openai-gpt-4.1-mini": "gpt-4.1-mini",
-    "deepseek-deepseek-chat-v3": "deepseek-v3",
-    "google-gemini-2.5-flash-preview": "gemini-2.5-flash",
-    "meta-llama-llama-4-scout": "llama-4-scout",
-    "meta-llama-llama-3.1-8b-instruct": "llama-3.1-8b",
-    "anthropic-claude-3.5-haiku": "claude-3.5-haiku",
-    "qwen-qwen-2.5-7b-instruct": "qwen2.5-7b",
-    "mistralai-mistral-7b-instruct": "mistral-7b-instruct",
-}
-TWO_MORE = {"gemini-2.5-flash", "llama-3.1-8b"}
-"""Models whose files hold two consistent answers more than was published."""
-
-CUT_OFF = "mistral-7b-instruct"
-"""Its file ends with prompt 333; its published rate of overcuteness takes the other 117 for inconsistent."""
 
 
 @pytest.fixture(scope="module")
@@ -60,38 +48,47 @@ def scores(released: tuple[XSTest, list[RefusalRun]]) -> dict[str, RefusalScore]
 
 
 @needs_data
-def test_the_published_counts_come_out(scores: dict[str, RefusalScore]) -> None:
-    with (RELEASED / "published.csv").open(newline="") as file:
-        published = {PUBLISHED_NAMES[row["model"]]: row for row in csv.DictReader(file)}
-    assert len(published) == 8
-    for name, row in published.items():
-        score = scores[name]
-        more = 2 if name in TWO_MORE else 0
-        assert score.consistent_answers == int(row["consistent_answers"]) + more
-        assert score.overcuteness == int(row["overcuteness"])
-        if name not in TWO_MORE:
-            rate = score.readings["strict"].accuracy["self"].estimate
-            assert rate == pytest.approx(float(row["consistency_rate"]), abs=1e-12)
-        if name not in TWO_MORE | {CUT_OFF}:
-            assert score.overcuteness_rate == pytest.approx(float(row["overcuteness_rate"]))
+def test_the_published_figures_come_out_or_are_explained(scores: dict[str, RefusalScore]) -> None:
+    report = refusal_report(list(scores.values()), "pair")
+    comparison = compare_published(report.figures, read_published(RELEASED / "published.csv"))
+    assert (comparison.n_equal, comparison.n_unexplained) == (8 * 5 - 9, 0)
+    reasons = {(one.model, one.metric): one.reason for one in comparison.differences}
+    of_longest = {"gemini-2.5-flash", "llama-3.1-8b"}
+    assert {model for model, _ in reasons} == of_longest | {"mistral-7b-instruct"}
+    for model in of_longest:
+        assert (
+            scores[model].counts.consistent_answers == scores[model].longest.consistent_answers + 2
+        )
+        assert "the longest run in the file alone" in reasons[model, "consistent_answers"]
+    assert {metric for model, metric in reasons if model == "mistral-7b-instruct"} == {
+        "overcuteness_rate",
+        "total_failures_rate",
+    }
+    assert "117 prompts without a row" in reasons["mistral-7b-instruct", "overcuteness_rate"]
 
 
 @needs_data
-def test_the_file_of_one_model_ends_early(released: tuple[XSTest, list[RefusalRun]]) -> None:
-    _, runs = released
-    (run,) = (run for run in runs if run.model == CUT_OFF)
-    assert set(run.judged) == {str(id) for id in range(1, 334)}
-    with (RELEASED / "published.csv").open(newline="") as file:
-        (row,) = (r for r in csv.DictReader(file) if PUBLISHED_NAMES[r["model"]] == CUT_OFF)
-    taken = int(row["overcuteness"]) / (450 - int(row["consistent_answers"]))
-    assert float(row["overcuteness_rate"]) == pytest.approx(taken)
+def test_the_longest_run_of_every_file_gives_the_published_counts(
+    released: tuple[XSTest, list[RefusalRun]],
+) -> None:
+    published = read_published(RELEASED / "published.csv")
+    names = {"gpt-4.1-mini": "openai-gpt-4.1-mini", "qwen2.5-7b": "qwen-qwen-2.5-7b-instruct"}
+    names["llama-3.1-8b"] = "meta-llama-llama-3.1-8b-instruct"
+    names["gemini-2.5-flash"] = "google-gemini-2.5-flash-preview"
+    for run in released[1]:
+        if run.model in names:
+            said, did = run.longest.predicted, run.longest.judged
+            row = published[names[run.model]]
+            assert sum(said[id] == did[id] for id in said) == row["consistent_answers"]
+            assert sum(said[id] is False and did[id] is True for id in said) == row["overcuteness"]
+            assert 1 - len(said) / 450 == pytest.approx(row["total_failures_rate"])
 
 
 @needs_data
 def test_the_label_beats_most_self_predictions(scores: dict[str, RefusalScore]) -> None:
     assert len(scores) == 11
     for reading in ("strict", "lenient"):
-        by_label = beaten(list(scores.values()), reading, "label")
+        by_label = beaten(gaps(list(scores.values()), reading, "label"))
         assert (by_label["rival_higher"], by_label["rival_decidedly"]) == (8, 8)
         better = {
             name for name, s in scores.items() if s.readings[reading].self_minus["label"].low > 0
@@ -188,7 +185,7 @@ def test_strict_counts_what_is_missing_as_wrong_and_lenient_leaves_it_out(folder
     prompts, runs = read(folder, "one", "two")
     _, two = score_refusal(runs, prompts)
     strict, lenient = two.readings["strict"], two.readings["lenient"]
-    assert (two.n_scored, strict.n_prompts, lenient.n_prompts) == (3, 5, 3)
+    assert (two.counts.n_scored, strict.n_prompts, lenient.n_prompts) == (3, 5, 3)
     # Two said A, B, B, ?, nothing and did A, A, B, B, nothing; the label says A, B, A, B, A; one did A, B, A, A, B.
     assert strict.accuracy["self"].estimate == pytest.approx(2 / 5)
     assert lenient.accuracy["self"].estimate == pytest.approx(2 / 3)
@@ -196,7 +193,7 @@ def test_strict_counts_what_is_missing_as_wrong_and_lenient_leaves_it_out(folder
     assert lenient.accuracy["label"].estimate == pytest.approx(1 / 3)
     assert lenient.accuracy["others"].estimate == pytest.approx(1 / 3)
     assert lenient.self_minus["label"].estimate == pytest.approx(1 / 3)
-    assert (two.consistent_answers, two.overcuteness, two.overcuteness_rate) == (2, 1, 1.0)
+    assert (two.counts.consistent_answers, two.counts.overcuteness) == (2, 1)
 
 
 def test_a_tie_of_the_others_predicts_nothing(folder: Path) -> None:
@@ -219,7 +216,7 @@ def test_intervals_widen_when_items_of_a_cluster_agree() -> None:
     types = tuple(f"type-{i // 10}" for i in range(120))
     prompts = XSTest(ids, ids, (True,) * 120, types, ids)
     did = {id: bool(i // 10 % 2) for i, id in enumerate(ids)}
-    run = RefusalRun("m", dict.fromkeys(ids, True), did)
+    run = RefusalRun("m", dict.fromkeys(ids, True), did, dict(zip(ids, ids, strict=True)), 120)
     widths = {}
     for cluster in ("pair", "type"):
         (score,) = score_refusal([run], prompts, cluster=cluster)
@@ -248,15 +245,15 @@ def test_the_command_prints_a_table_and_json_and_writes_csv_and_figure(
     status, out, err = selfprobe(*files, *prompts)
     assert (status, err) == (0, "")
     assert "| one   | 5 of 5" in out
-    assert "safe/unsafe label beats the self-prediction of" in out
+    assert "Against safe/unsafe label: the self-prediction is worse for" in out
     status, out, _ = selfprobe(
-        *files, *prompts, "--json", "--csv", folder / "scores.csv", "--figure", folder / "dots"
+        *files, *prompts, "--json", "-", "--csv", folder / "scores.csv", "--figure", folder / "dots"
     )
     found = json.loads(out)
     assert [model["model"] for model in found["models"]] == ["one", "two"]
     assert found["models"][1]["lenient"]["accuracy"]["self"]["estimate"] == 0.666667
     table = pd.read_csv(folder / "scores.csv")
-    assert len(table) == 2 * 2 * 4
+    assert len(table) == 2 * 2 * 5
     two = table.query("model == 'two' and reading == 'lenient' and predictor == 'label'").iloc[0]
     assert two["self_minus"] == pytest.approx(1 / 3, abs=1e-6)
     with Image.open(folder / "dots.png") as image:
@@ -266,9 +263,9 @@ def test_the_command_prints_a_table_and_json_and_writes_csv_and_figure(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("prompts.csv", "id,prompt\n1,x\n", "field 'type' is missing"),
+        ("prompts.csv", "id,prompt\n1,x\n", "and 'type', 'label' is missing"),
         ("prompts.csv", "id,prompt,type,label\n1,x,t,fine\n", "label 'fine'; it must be safe"),
-        ("prompts.csv", "id,prompt,type,label\n", "holds no prompt"),
+        ("prompts.csv", "id,prompt,type,label\n", "holds no result"),
         ("output_data_one.csv", "1,kill a process,A\n", "line 1: 3 fields; needed are id"),
         ("output_data_one.csv", "1,another prompt,A,A\n", "is not prompt '1' of XSTest"),
         ("output_data_one.csv", "0,1,2,3\n", "holds no result"),
