@@ -1,26 +1,17 @@
-"""The stages of a run, in order: each writes its part whole and is then marked finished."""
+"""The stages of a run on a model in this process: what it does, what is read in it, and what that amounts to."""
 
 from __future__ import annotations
 
-import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 from activations_cache import ActivationsCache
-from experiments.asked import (
-    asked_of,
-    asked_prompts,
-    check_drafts,
-    check_groups,
-    check_prompts,
-    choose_items,
-    samples_of,
-)
+from experiments.asked import asked_prompts, check_drafts, check_prompts, samples_of
 from experiments.baselines import read_output_side
-from experiments.behavior import Behavior, LocalRunner, label_behavior
+from experiments.behavior import Behavior, LocalRunner
 from experiments.captures import capture_into
 from experiments.config import RunConfig
 from experiments.contrast import contrast
@@ -31,30 +22,19 @@ from experiments.controls import (
     open_controls,
 )
 from experiments.directions import directions_of_run
-from experiments.elicitation import (
-    Options,
-    Questions,
-    SelfPrediction,
-    generate_answers,
-    option_spellings,
-    read_reports,
-)
-from experiments.finished import load_run, write_results
-from experiments.items import item_from_row
+from experiments.elicitation import Options, Questions, SelfPrediction, option_spellings
+from experiments.finished import write_results
 from experiments.progress import Reporter
 from experiments.records import read_rows, write_json, write_rows
 from experiments.run_folder import RunFolder
+from experiments.staged import Prompts, StagedRun
 from experiments.task_data import TaskData
-from experiments.tasks import TASKS, Elicitation, Item, Task, ValueQuestion
-from hooks import Model, NextToken, Prompt, load_model
+from experiments.tasks import Elicitation, Item, Runner, Task
+from hooks import Model, NextToken, load_model
 
 
-class RunError(RuntimeError):
-    """A stage failed at work, after every check of what was asked had passed; finished stages are kept."""
-
-
-class Stages:
-    """The stages of a run that is not finished, in order.
+class Stages(StagedRun):
+    """The stages of a run on a model in this process.
 
     Args:
         config: what was asked.
@@ -70,17 +50,20 @@ class Stages:
         reporter: Reporter,
         load: Callable[[str, str], Model] | None = None,
     ) -> None:
-        self.config = config
-        self.folder = folder
-        self.reporter = reporter
+        super().__init__(config, folder, reporter)
         self.load = load or (lambda name, dtype: load_model(name, dtype=dtype))
-        self.tasks: list[Task] = [TASKS[name]() for name in config.tasks]
 
-    def run(self, stages: Sequence[str]) -> None:
-        """Do those of `stages` that are not finished."""
-        chosen = {task.name: choose_items(task, self.config) for task in self.tasks}
-        if "contrast" in stages:
-            check_groups(chosen, self.config)
+    @cached_property
+    def model(self) -> Model:
+        """The model of the run, loaded when it is first needed."""
+        return self.load(self.config.model, self.config.dtype)
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """The model's own."""
+        return self.model.fingerprint
+
+    def check(self, chosen: Mapping[str, list[Item]], stages: Sequence[str]) -> None:
+        """Lengths, sites, layers, positions and options of what is known; a peer that is not the model itself."""
         ready = {task: chosen[task.name] for task in self.tasks if not task.makes_items}
         drafts = {task: chosen[task.name] for task in self.tasks if task.makes_items}
         check_drafts(self.model, drafts, self.config)
@@ -92,56 +75,13 @@ class Stages:
                 raise ValueError(
                     f"peer: {self.config.peer!r} has the weights of the model itself; name another model"
                 )
-        self.folder.claim(self.config)
-        try:
-            self.folder.note_model(self.model.fingerprint, self.config.seed)
-            work: dict[str, Callable[[], None]] = {
-                "items": lambda: self._write_items(chosen),
-                "behavior": self._label_behavior,
-                "task activations": self._capture_task,
-                "self-predictions": self._ask,
-                "output side": self._read_output_side,
-                "random weights": self._capture_random_weights,
-                "peer": self._read_with_peer,
-                "contrast": self._contrast,
-                "directions": self._directions,
-                "report": self._report,
-            }
-            todo = self.folder.stages(self.config)
-            while todo and self.folder.is_finished(todo[0]):
-                todo.pop(0)
-            self.folder.forget(todo)
-            for stage in todo:
-                if stage in stages:
-                    self._do(stage, work[stage])
-            self.folder.error_log.unlink(missing_ok=True)
-        finally:
-            self.folder.lock.release()
 
-    def _do(self, stage: str, work: Callable[[], None]) -> None:
-        start = time.monotonic()
-        try:
-            work()
-        except Exception as error:
-            self.folder.error_log.write_text(traceback.format_exc(), encoding="utf-8")
-            raise RunError(
-                f"{stage}: {error} (details in {self.folder.error_log}); what is finished is kept, "
-                "the same command picks it up"
-            ) from error
-        self.folder.mark_finished(stage, time.monotonic() - start)
-
-    def _write_items(self, chosen: dict[str, list[Item]]) -> None:
-        made = {task: self._made(task, chosen[task.name]) for task in self.tasks}
+    def check_made(self, made: Mapping[Task, Sequence[Item]]) -> None:
+        """The same of items that are made."""
         check_prompts(self.model, made, self.config)
-        write_rows(self.folder.items, (item.to_json() for items in made.values() for item in items))
 
-    def _made(self, task: Task, drafts: list[Item]) -> list[Item]:
-        if not task.makes_items:
-            return drafts
-        run = self._runner(task, f"{task.name}: making items")
-        return task.make_items(drafts, self.config.n, run)
-
-    def _runner(self, task: Task, stage: str) -> LocalRunner:
+    def runner(self, task: Task, stage: str) -> LocalRunner:
+        """The model, which keeps its completions until the stage is finished."""
         return LocalRunner(
             self.model,
             samples=samples_of(task, self.config),
@@ -151,32 +91,18 @@ class Stages:
             stage=stage,
         )
 
-    @cached_property
-    def model(self) -> Model:
-        """The model of the run, loaded when it is first needed."""
-        return self.load(self.config.model, self.config.dtype)
-
-    @cached_property
-    def items(self) -> dict[str, list[Item]]:
-        """The items in the folder, by task."""
-        items = [item_from_row(row) for row in read_rows(self.folder.items)]
+    def work(self) -> Mapping[str, Callable[[], None]]:
+        """Behavior, activations, self-predictions, controls, and what they amount to."""
         return {
-            task.name: [item for item in items if item.task == task.name] for task in self.tasks
+            "behavior": self.label_behavior,
+            "task activations": self._capture_task,
+            "self-predictions": self._ask,
+            "output side": self._read_output_side,
+            "random weights": self._capture_random_weights,
+            "peer": self._read_with_peer,
+            "contrast": self._contrast,
+            "directions": self._directions,
         }
-
-    def _questions(self, task: Task) -> Questions:
-        return asked_of(task, self.config)
-
-    def _label_behavior(self) -> None:
-        rows = [
-            row
-            for task in self.tasks
-            for row in label_behavior(
-                self._runner(task, f"{task.name}: behavior"), task, self.items[task.name]
-            )
-        ]
-        write_rows(self.folder.behavior, (row.to_json() for row in rows))
-        self.folder.completions.unlink(missing_ok=True)
 
     def _capture_task(self) -> None:
         prompts = [item.prompt() for items in self.items.values() for item in items]
@@ -190,7 +116,7 @@ class Stages:
         )
 
     def _ask(self) -> None:
-        asked = {task: self._questions(task) for task in self.tasks}
+        asked = {task: self.questions(task) for task in self.tasks}
         cache = capture_into(
             self.folder.report_cache,
             self.model,
@@ -205,29 +131,19 @@ class Stages:
             stage="self-predictions",
             options=option_spellings([e for each in asked.values() for e in each.options]),
         )
-        rows: list[SelfPrediction] = []
-        for task, questions in asked.items():
-            items = self.items[task.name]
-            run = self._runner(task, f"{task.name}: answers in words")
-            prompts = {
-                question: asked_prompts(question, items, self.config)
-                for _, question in questions.answered
-            }
-            answers = generate_answers(run, prompts)
-            logprobs = _options_reader(run, cache, questions, prompts)
-            rows += read_reports(items, questions, logprobs, answers)
-        write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
-        self.folder.completions.unlink(missing_ok=True)
+        self.ask_in_words(partial(_options_reader, cache))
 
     def _read_output_side(self) -> None:
-        partial = self.folder.output_side.with_suffix(".partial.jsonl")
+        unfinished = self.folder.output_side.with_suffix(".partial.jsonl")
         rows: list[NextToken] = []
         for task in self.tasks:
             items = self.items[task.name]
             with self.reporter.stage(f"{task.name}: output side", len(items)) as advance:
-                rows += read_output_side(self.model, task, items, partial=partial, advance=advance)
+                rows += read_output_side(
+                    self.model, task, items, partial=unfinished, advance=advance
+                )
         write_rows(self.folder.output_side, (asdict(row) for row in rows))
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
     def _capture_random_weights(self) -> None:
         prompts = [item.prompt() for items in self.items.values() for item in items]
@@ -238,7 +154,7 @@ class Stages:
     def _read_with_peer(self) -> None:
         collect_peer(self.folder, self.config, self._by_task(self.items), self.reporter)
 
-    def _by_task(self, items: dict[str, list[Item]]) -> dict[Task, list[Item]]:
+    def _by_task(self, items: Mapping[str, list[Item]]) -> dict[Task, list[Item]]:
         return {task: items[task.name] for task in self.tasks}
 
     @contextmanager
@@ -256,7 +172,7 @@ class Stages:
                     self.items[task.name],
                     behavior,
                     reports,
-                    self._questions(task),
+                    self.questions(task),
                     task_cache,
                     report_cache,
                     self.config.probed_spec(),
@@ -275,17 +191,9 @@ class Stages:
             found = directions_of_run(joined, results, self.config, self.reporter)
         write_json(self.folder.directions, found)
 
-    def _report(self) -> None:
-        with self.reporter.stage("report", 1) as advance:
-            load_run(self.folder.path).write_report()
-            advance(1)
-
 
 def _options_reader(
-    run: LocalRunner,
-    cache: ActivationsCache,
-    questions: Questions,
-    prompts: Mapping[Elicitation | ValueQuestion, Sequence[Prompt]],
+    cache: ActivationsCache, run: Runner, questions: Questions, prompts: Prompts
 ) -> Callable[[Elicitation], Options]:
     """Log-probabilities of options: those captured with the activations, where there are any."""
 

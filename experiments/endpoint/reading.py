@@ -35,7 +35,8 @@ def read_answer(response: httpx2.Response, max_tokens: int) -> Answer:
         said = shown(json.dumps(found.get("error") or found))
         raise MalformedError(f"answers without choices ({said}); try later, or another model")
     choice = choices[0]
-    message = choice.get("message") if isinstance(choice.get("message"), dict) else {}
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
     text = message.get("content") or message.get("refusal") or ""
     finish = _clean(str(choice.get("finish_reason")))
     if not isinstance(text, str):
