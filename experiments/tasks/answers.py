@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from experiments.tasks.base import Judgment
 
@@ -68,6 +69,7 @@ _GLUE = frozenset(
     )
 )
 _TOKEN = re.compile(r"(?<![\w.])-\d+(?:\.\d+)?|\d+(?:\.\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|[=,;()]")
+_NO_ANSWER, _NO_OPTION = "no answer", "no option chosen"
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])[\"'*]*(?:\s|$)")
 
 
@@ -168,7 +170,7 @@ def _free_answer(question: str, answers: Sequence[str], completion: str) -> tupl
             if new:
                 right = any(_asserts(clause, answer, old) for answer in accepted)
                 return right, "" if right else "another answer"
-    return False, "no answer"
+    return False, _NO_ANSWER
 
 
 def _chosen(sentence: Sequence[str], choices: Sequence[Sequence[str]]) -> list[str] | None:
@@ -196,7 +198,7 @@ def _choice_answer(
         choice = _chosen(sentence, options)
         if choice is not None:
             return choice in accepted, "" if choice in accepted else "another option"
-    return False, "no option chosen"
+    return False, _NO_OPTION
 
 
 def judge_answer(
@@ -216,3 +218,25 @@ def judge_answer(
     label = "right" if strict else "wrong"
     votes = {"strict": label, "lenient": "right" if lenient else "wrong"}
     return Judgment(int(strict), label, votes, reason)
+
+
+@dataclass(frozen=True)
+class AnswerFound:
+    """Tells of the beginning of a completion whether its label is settled, however it goes on.
+
+    It is once a sentence has ended that answers: `strict` looks no further. The vote of `lenient`, which is no label,
+    may still change. The attributes are those of `judge_answer`.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+
+    def __call__(self, text: str) -> bool:
+        """Whether `judge_answer` labels every text that begins like this alike."""
+        # An end without white space behind it may turn out to be none: "3." becomes "3.5".
+        ends = [end.end() for end in _SENTENCE_END.finditer(text) if end[0][-1:].isspace()]
+        if not ends:
+            return False
+        found = judge_answer(self.question, self.answers, text[: ends[-1]], self.choices)
+        return found.outcome is not None and found.reason not in (_NO_ANSWER, _NO_OPTION)
