@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,8 +20,8 @@ from probes import Candidate
 
 
 @dataclass(frozen=True)
-class TaskData:
-    """The scored items of one task: what the model did, what it said, and where its activations lie."""
+class WordData:
+    """The scored items of one task: what the model did, and what it said."""
 
     task: Task
     items: tuple[Item, ...]
@@ -32,60 +33,24 @@ class TaskData:
     outcome: Int[np.ndarray, " item"]
     elicitations: tuple[Elicitation, ...]
     log_odds: Float[np.ndarray, "elicitation item"]
+    """NaN where the model's probabilities are not known."""
     menu_mass: Float[np.ndarray, "elicitation item"]
     answers: tuple[SelfPrediction, ...]
     """What it said in words to the first elicitation, one an item."""
     reports: tuple[SelfPrediction, ...]
     """Every self-prediction about every item."""
-    task_cache: ActivationsCache
-    report_cache: ActivationsCache
-    cells: tuple[Cell, ...]
-    """Of the task context, what the probe may choose from; the cache also holds what controls need."""
 
     @classmethod
-    def join(
+    def of(
         cls,
         task: Task,
         items: Sequence[Item],
         behavior: Sequence[Behavior],
         reports: Sequence[SelfPrediction],
         questions: Questions,
-        task_cache: ActivationsCache,
-        report_cache: ActivationsCache,
-        probed: CaptureSpec,
-    ) -> TaskData:
-        """Put the records of a run side by side; items whose behavior is unscored are left out and counted.
-
-        `probed` says which cells of the task context the probe may choose from.
-        """
-        of_item = {row.item: row for row in behavior}
-        scored = [item for item in items if of_item[item.id].outcome is not None]
-        elicitations = questions.options
-        asked = {(row.item, row.elicitation): row for row in reports}
-
-        def rows(elicitation: Elicitation) -> list[SelfPrediction]:
-            return [asked[item.id, elicitation.name] for item in scored]
-
-        return cls(
-            task=task,
-            items=tuple(scored),
-            behavior=tuple(of_item[item.id] for item in scored),
-            all_items=tuple(items),
-            judged=tuple(of_item[item.id] for item in items),
-            outcome=np.array([of_item[item.id].outcome for item in scored], dtype=np.int64),
-            elicitations=elicitations,
-            log_odds=np.array([[row.log_odds for row in rows(e)] for e in elicitations]),
-            menu_mass=np.array([[row.menu_mass for row in rows(e)] for e in elicitations]),
-            answers=tuple(rows(elicitations[0])),
-            reports=tuple(row for row in reports if row.task == task.name),
-            task_cache=task_cache,
-            report_cache=report_cache,
-            cells=tuple(
-                (site, layer, position)
-                for site, layer, position in task_cache.cells()
-                if site in probed.sites and position in probed.positions
-            ),
-        )
+    ) -> WordData:
+        """Put the records of a run side by side; items whose behavior is unscored are left out and counted."""
+        return WordData(**_side_by_side(task, items, behavior, reports, questions))
 
     @cached_property
     def ids(self) -> list[str]:
@@ -96,6 +61,11 @@ class TaskData:
     def groups(self) -> np.ndarray:
         """The group of every item."""
         return np.array([item.group for item in self.items])
+
+    @property
+    def has_log_odds(self) -> bool:
+        """Whether the log-odds of all options are known."""
+        return not np.isnan(self.log_odds).any()
 
     @property
     def parsed(self) -> Float[np.ndarray, " item"]:
@@ -122,6 +92,43 @@ class TaskData:
             kinds=None if kinds is None else kinds.tolist(),
         )
 
+
+@dataclass(frozen=True)
+class TaskData(WordData):
+    """The scored items of one task: what the model did, what it said, and where its activations lie."""
+
+    task_cache: ActivationsCache
+    report_cache: ActivationsCache
+    cells: tuple[Cell, ...]
+    """Of the task context, what the probe may choose from; the cache also holds what controls need."""
+
+    @classmethod
+    def join(
+        cls,
+        task: Task,
+        items: Sequence[Item],
+        behavior: Sequence[Behavior],
+        reports: Sequence[SelfPrediction],
+        questions: Questions,
+        task_cache: ActivationsCache,
+        report_cache: ActivationsCache,
+        probed: CaptureSpec,
+    ) -> TaskData:
+        """As `WordData.of`, with the caches of both contexts.
+
+        `probed` says which cells of the task context the probe may choose from.
+        """
+        return cls(
+            **_side_by_side(task, items, behavior, reports, questions),
+            task_cache=task_cache,
+            report_cache=report_cache,
+            cells=tuple(
+                (site, layer, position)
+                for site, layer, position in task_cache.cells()
+                if site in probed.sites and position in probed.positions
+            ),
+        )
+
     @cached_property
     def task_candidates(self) -> list[Candidate]:
         """The probe's grid in the task context, a candidate a cell, read when it is needed."""
@@ -142,6 +149,40 @@ class TaskData:
         site, layer, position = cell
         ids = [f"{item}/{elicitation.name}" for item in self.ids]
         return self.report_cache.read(site, layer=layer, position=position, ids=ids)
+
+
+def _side_by_side(
+    task: Task,
+    items: Sequence[Item],
+    behavior: Sequence[Behavior],
+    reports: Sequence[SelfPrediction],
+    questions: Questions,
+) -> dict[str, Any]:
+    """The fields of `WordData`."""
+    of_item = {row.item: row for row in behavior}
+    scored = [item for item in items if of_item[item.id].outcome is not None]
+    elicitations = questions.options
+    asked = {(row.item, row.elicitation): row for row in reports}
+
+    def rows(elicitation: Elicitation) -> list[SelfPrediction]:
+        return [asked[item.id, elicitation.name] for item in scored]
+
+    def numbers(name: str) -> np.ndarray:
+        return np.array([[getattr(row, name) for row in rows(e)] for e in elicitations], float)
+
+    return {
+        "task": task,
+        "items": tuple(scored),
+        "behavior": tuple(of_item[item.id] for item in scored),
+        "all_items": tuple(items),
+        "judged": tuple(of_item[item.id] for item in items),
+        "outcome": np.array([of_item[item.id].outcome for item in scored], dtype=np.int64),
+        "elicitations": elicitations,
+        "log_odds": numbers("log_odds"),
+        "menu_mass": numbers("menu_mass"),
+        "answers": tuple(rows(elicitations[0])),
+        "reports": tuple(row for row in reports if row.task == task.name),
+    }
 
 
 def cell_name(cell: Cell) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,18 @@ from hooks import Completion, Model, Prompt, generate, option_logprobs
 
 CHUNK = 64
 """Prompts generated between two writes to the disk: what a kill can cost."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt, its content for an id, by which samples are seeded; and what may end its completions."""
+
+    prompt: Prompt
+    ends: Sequence[Decided]
+
+    def is_decided(self, text: str) -> bool:
+        """Whether nobody who asked needs more of the completion."""
+        return bool(self.ends) and all(end(text) for end in self.ends)
 
 
 class LocalRunner:
@@ -57,19 +69,28 @@ class LocalRunner:
         prompts: Sequence[Prompt],
         *,
         max_new_tokens: int,
-        decided: Decided | None = None,
+        decided: Sequence[Decided] | None = None,
         samples: int | None = None,
     ) -> list[tuple[Completion, ...]]:
         """As `Runner.complete`."""
         k = self.samples if samples is None else samples
-        how = [max_new_tokens, k, self.seed, _name(decided)]
-        keys = [_key(prompt, how) for prompt in prompts]
-        distinct = dict(zip(keys, prompts, strict=True))
+        contents = [_content(prompt) for prompt in prompts]
+        ends: dict[str, list[Decided]] = {content: [] for content in contents}
+        for content, end in zip(contents, decided or (), strict=decided is not None):
+            ends[content].append(end)
+        keys = [
+            _key(content, max_new_tokens, k, self.seed, *map(_name, ends[content]))
+            for content in contents
+        ]
+        distinct = {
+            key: Asked(replace(prompt, id=content), ends[content])
+            for key, prompt, content in zip(keys, prompts, contents, strict=True)
+        }
         found = {} if self.store is None else _read(self.store)
         with self.reporter.stage(self.stage, len(distinct)) as advance:
             for chunk in _chunks(distinct):
                 if not all(key in found for key in chunk):
-                    fresh = self._generate(chunk, max_new_tokens, decided, k)
+                    fresh = self._generate(chunk, max_new_tokens, k)
                     fresh = {key: own for key, own in fresh.items() if key not in found}
                     if self.store is not None:
                         append_rows(self.store, (_row(key, own) for key, own in fresh.items()))
@@ -81,19 +102,19 @@ class LocalRunner:
         ]
 
     def _generate(
-        self, prompts: Mapping[str, Prompt], max_new_tokens: int, decided: Decided | None, k: int
+        self, asked: Mapping[str, Asked], max_new_tokens: int, k: int
     ) -> dict[str, tuple[Completion, ...]]:
+        ended = any(one.ends for one in asked.values())
         completions = generate(
             self.model,
-            # The content's key is the id that samples are seeded by.
-            [replace(prompt, id=_content(prompt)) for prompt in prompts.values()],
+            [one.prompt for one in asked.values()],
             max_new_tokens=max_new_tokens,
             n_samples=k,
             temperature=None if k == 1 else 1.0,
             seed=self.seed,
-            **({} if decided is None else {"decided": decided}),
+            decided=[one.is_decided for one in asked.values()] if ended else None,
         )
-        return {key: tuple(completions[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}
+        return {key: tuple(completions[i * k : (i + 1) * k]) for i, key in enumerate(asked)}
 
     def option_logprobs(
         self, prompts: Sequence[Prompt], options: Mapping[str, Sequence[str]]
@@ -113,17 +134,19 @@ def _content(prompt: Prompt) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
-def _key(prompt: Prompt, how: Sequence[int | str | None]) -> str:
-    return hashlib.sha256(json.dumps([_content(prompt), *how]).encode()).hexdigest()[:24]
+def _key(*parts: int | str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-def _name(decided: Decided | None) -> str | None:
-    return None if decided is None else f"{decided.__module__}.{decided.__qualname__}"
+def _name(decided: Decided) -> str:
+    """A function by its name, an object by that of its class."""
+    named = decided if hasattr(decided, "__qualname__") else type(decided)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
-def _chunks(prompts: Mapping[str, Prompt]) -> list[dict[str, Prompt]]:
+def _chunks(asked: Mapping[str, Asked]) -> list[dict[str, Asked]]:
     # Prompts of like length side by side waste the least on padding.
-    ordered = sorted(prompts.items(), key=lambda pair: (_length(pair[1]), pair[0]))
+    ordered = sorted(asked.items(), key=lambda pair: (_length(pair[1].prompt), pair[0]))
     return [dict(ordered[i : i + CHUNK]) for i in range(0, len(ordered), CHUNK)]
 
 

@@ -15,11 +15,13 @@ from experiments.cli.app import JsonFlag, app
     epilog="Examples:\n\n"
     "`selfprobe run refusal --out runs/refusal`\n\n"
     "`selfprobe run refusal difficulty --preset quickstart --out runs/quickstart`\n\n"
-    "`selfprobe run difficulty --items my-questions.jsonl --layers 10-20 --out runs/mine`"
+    "`selfprobe run counterfactual --n 60 --out runs/counterfactual`\n\n"
+    "`selfprobe run difficulty --items my-questions.jsonl --layers 10-20 --out runs/mine`\n\n"
+    "`selfprobe run refusal --items xstest/prompts.csv --columns text=prompt,stratum=type`"
 )
 def run(
     tasks: Annotated[
-        list[str] | None, typer.Argument(help="Tasks, as `selfprobe tasks` lists them.")
+        list[str] | None, typer.Argument(help="Tasks or families, as `selfprobe tasks` lists them.")
     ] = None,
     model: Annotated[
         str | None,
@@ -56,8 +58,28 @@ def run(
     items: Annotated[
         Path | None,
         typer.Option(
-            help="Your own items: JSON Lines with `id`, `text` or `messages`, and `answers` "
-            "for difficulty."
+            help="Your own items: JSON Lines or CSV with `text` or `messages`, and `answers` or `choices` where the "
+            "task needs them."
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Which columns of --items hold what: `text=prompt,group=pair,stratum=type`. "
+            "Default: columns of the same name."
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Completions an item: 1 is greedy, more are sampled. Default: 1, or what the task needs."
+        ),
+    ] = None,
+    answer_revealed: Annotated[
+        bool | None,
+        typer.Option(
+            "--answer-revealed",
+            help="Show the reference answer in the self-prediction prompts: a condition of its own.",
         ),
     ] = None,
     site: Annotated[
@@ -93,6 +115,9 @@ def run(
         "n": n,
         "seed": seed,
         "items": items,
+        "columns": columns,
+        "samples": samples,
+        "answer_revealed": answer_revealed,
         "site": site,
         "layers": layers,
         "positions": positions,
@@ -122,9 +147,11 @@ def report(
 
 
 def _print_summary(finished: Any) -> None:
-    from experiments.report import verdict_sentence
+    from experiments.report import verdict_sentence, words_advice
 
     for name, result in finished.results["tasks"].items():
         print(f"{name}: {verdict_sentence(finished.results['model'], result)}")
+        if advice := words_advice(result):
+            print(f"{name}: {advice}")
     print(f"report: {finished.folder.page}")
     print(f"results: {finished.folder.results}")

@@ -7,6 +7,7 @@ from experiments.report.learning import plot_sample_efficiency
 from experiments.report.matrices import cosine_figure, transfer_figure, write_direction_figures
 from experiments.report.page import write_page
 from experiments.report.verdict import verdict_sentence
+from experiments.report.words import words_advice
 
 __all__ = [
     "FigurePaths",
@@ -16,6 +17,7 @@ __all__ = [
     "plot_sample_efficiency",
     "transfer_figure",
     "verdict_sentence",
+    "words_advice",
     "write_direction_figures",
     "write_figures",
     "write_layer_curves",

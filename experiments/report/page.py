@@ -21,6 +21,7 @@ from experiments.report.path import draw_path
 from experiments.report.predictors import forest_rows, predictor_rows, result_row
 from experiments.report.style import LOOKS
 from experiments.report.verdict import STAGES, sentence, stage, verdict
+from experiments.report.words import word_rows, words_advice, words_note
 from probes import FEW_GROUPS, HIGH_AUROC
 
 TITLES = {
@@ -147,6 +148,9 @@ def _task(
         "skipped": task_result.get("skipped"),
         "result": task_result,
         "counted": formatting.counted(task_result["n_items"], task_result.get("n_groups")),
+        "word_rows": word_rows(task_result.get("words")),
+        "words_note": words_note(task_result["words"]) if task_result.get("words") else "",
+        "words_advice": words_advice(task_result),
     }
     if shown["skipped"]:
         return shown

@@ -108,15 +108,21 @@ class Task(ABC):
         """Let the model act on every item and say what happened; never judged by the model under test itself."""
 
 
+def never(text: str) -> bool:
+    """Of a task whose labels take the whole completion."""
+    return False
+
+
 class CompletionTask(Task):
     """A task whose outcome shows in one completion of the item's own prompt."""
-
-    decided: ClassVar[Decided | None] = None
-    """Whether the label of a completion that begins like this cannot change any more."""
 
     @abstractmethod
     def judge(self, items: Sequence[Item], completions: Sequence[str]) -> list[Judgment]:
         """Judge one completion an item; pure."""
+
+    def decided(self, item: Item) -> Decided:
+        """Tells of a completion so far whether its label and values cannot change any more."""
+        return never
 
     def values(self, item: Item, completions: Sequence[Completion]) -> Mapping[str, Any]:
         """The truths of the value questions, by name."""
@@ -127,7 +133,7 @@ class CompletionTask(Task):
         answered = run.complete(
             [item.prompt() for item in items],
             max_new_tokens=self.max_new_tokens,
-            decided=type(self).decided,
+            decided=[self.decided(item) for item in items],
         )
         flat = [(item, one) for item, own in zip(items, answered, strict=True) for one in own]
         judged = iter(self.judge([item for item, _ in flat], [one.text for _, one in flat]))

@@ -29,7 +29,7 @@ class Runner(Protocol):
         prompts: Sequence[Prompt],
         *,
         max_new_tokens: int,
-        decided: Decided | None = None,
+        decided: Sequence[Decided] | None = None,
         samples: int | None = None,
     ) -> list[tuple[Completion, ...]]:
         """The completions of every prompt, in order. Prompts of equal content are run once, whatever their ids.
@@ -37,8 +37,7 @@ class Runner(Protocol):
         Args:
             prompts: ids need not be unique.
             max_new_tokens: most tokens a completion may have.
-            decided: stops a completion whose label cannot change any more; a function of a module, for a run that is
-                picked up knows it by its name.
+            decided: stops a completion whose label cannot change any more, one a prompt.
             samples: completions a prompt in place of the runner's own number.
         """
         ...
