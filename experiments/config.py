@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from experiments.endpoint.address import checked_url
 from experiments.tasks import TASKS, families
 from hooks import CaptureSpec
 
@@ -18,6 +19,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quickstart": {"n": 320, "paraphrases": 2},
 }
 """Named settings; what is given beside a preset wins over it. Without one, all items and four paraphrases."""
+
+
+OF_ACTIVATIONS = ("peer", "dtype", "site", "layers", "positions")
+"""Settings that mean nothing where a model is known by its words alone."""
 
 
 class RunConfig(BaseModel):
@@ -29,6 +34,10 @@ class RunConfig(BaseModel):
     """Names of tasks, as `selfprobe tasks` lists them."""
     model: str = "smollm2-135m"
     """A name from `selfprobe models`, a hub id, a local folder or a .gguf file."""
+    endpoint: str | None = None
+    """Base URL of an OpenAI-compatible chat endpoint that serves `model`: words alone, no activations."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """Of the endpoint, at most; None is as fast as it answers. Another pace is the same run."""
     peer: str | None = None
     """Another model that reads the same items, by the same kinds of name: what could be known without being `model`."""
     n: int | None = Field(default=None, ge=20)
@@ -91,6 +100,11 @@ class RunConfig(BaseModel):
     def _column_pairs(cls, columns: Any) -> Any:
         return parse_columns(columns) if isinstance(columns, str) else columns
 
+    @field_validator("endpoint")
+    @classmethod
+    def _plain_url(cls, endpoint: str | None) -> str | None:
+        return None if endpoint is None else checked_url(endpoint)
+
     @field_validator("tasks")
     @classmethod
     def _known_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,6 +122,7 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:
+        self._check_endpoint()
         self.probed_spec()  # refuses an unknown site, layer or position
         if self.peer == self.model:
             raise ValueError("peer: is the model itself; name another model")
@@ -116,6 +131,17 @@ class RunConfig(BaseModel):
         if self.columns and self.items is None:
             raise ValueError("columns: map the columns of `items`; give that file too")
         return self
+
+    def _check_endpoint(self) -> None:
+        if self.endpoint is None:
+            if self.requests_per_minute is not None:
+                raise ValueError("requests_per_minute: is of an endpoint; give endpoint too")
+            return
+        if "model" not in self.model_fields_set:
+            raise ValueError("model: name the model that the endpoint is to answer with")
+        for name in OF_ACTIVATIONS:
+            if getattr(self, name) != RunConfig.model_fields[name].default:
+                raise ValueError(f"{name}: an endpoint gives no activations; leave it out")
 
     def probed_spec(self) -> CaptureSpec:
         """The cells that the probe of the task context may choose from."""
@@ -225,7 +251,8 @@ def one_line(error: ValidationError) -> str:
     """The first fault that pydantic found, as one line that names the field, what is wrong and what was given."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "settings"
-    message = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").removeprefix(f"{name}: ")
     given = first.get("input")
-    shown = f" (given: {given!r:.60})" if first["loc"] else ""
+    # A URL that was refused may hold a key.
+    shown = f" (given: {given!r:.60})" if first["loc"] and name != "endpoint" else ""
     return f"{name}: {message}{shown}" if first["loc"] else message

@@ -27,7 +27,7 @@ from experiments.records import json_number
 from experiments.result_json import cell_json, gap_json, interval_json
 from experiments.splits import second_grouping, second_split, strata_results
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
-from experiments.task_data import TaskData
+from experiments.task_data import TaskData, WordData
 from experiments.words import words_result
 from probes import (
     Interval,
@@ -65,7 +65,7 @@ def contrast(
     A task whose labels cannot be scored (one class empty or too thin, fewer groups than folds) is skipped with that
     reason, and the run goes on.
     """
-    overview = _overview(data)
+    overview = overview_of(data)
     reason = skip_reason(data.outcome, data.groups, config.folds)
     if reason is not None:
         skipped = overview | {"skipped": reason}
@@ -131,7 +131,7 @@ def contrast(
         **controls.result,
         "gap": _gaps(data, predictions),
         "second_split": None if other_split is None else second_split(data, other_split),
-        "strata": strata_results(data, predictions),
+        "strata": strata_results(data, rows, predictions.folds),
         "breakdown": breakdown.to_json(),
         "curves": _curves(data, predictions, null, quote_curve, intervals),
     }
@@ -144,7 +144,8 @@ def contrast(
     )
 
 
-def _overview(data: TaskData) -> dict[str, Any]:
+def overview_of(data: WordData) -> dict[str, Any]:
+    """What a task's items and labels are, and how every question was answered in words."""
     votes = [row.votes for row in data.judged]
     names = list(votes[0]) if votes else []
     kappa = None

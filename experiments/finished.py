@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,8 +236,13 @@ def load_run(path: str | Path) -> Run:
     return Run(folder)
 
 
-def write_results(folder: RunFolder, config: RunConfig, contrasts: Sequence[Contrast]) -> None:
-    """Write results.json, results.csv, scores.csv and the probes of all tasks."""
+def write_results(
+    folder: RunFolder,
+    config: RunConfig,
+    contrasts: Sequence[Contrast],
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write results.json (with `about` beside the tasks), results.csv, scores.csv and the probes of all tasks."""
     fingerprint = folder.read_manifest()["model"]
     for contrast in contrasts:
         contrast.save_probes(folder.probes, fingerprint)
@@ -253,6 +258,7 @@ def write_results(folder: RunFolder, config: RunConfig, contrasts: Sequence[Cont
             "seed": config.seed,
             "created_with": versions(),
             "fingerprint": fingerprint,
+            **(about or {}),
             "tasks": {contrast.task: contrast.result for contrast in contrasts},
         },
     )

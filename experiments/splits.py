@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from experiments.predictors import Predictions
 from experiments.records import json_number
 from experiments.result_json import interval_json
-from experiments.task_data import TaskData
+from experiments.scored import Scored
+from experiments.task_data import TaskData, WordData
 from probes import same_fold_auroc, skip_reason
 
 
@@ -37,16 +39,20 @@ def second_split(data: TaskData, predictions: Predictions) -> dict[str, Any]:
     }
 
 
-def strata_results(data: TaskData, predictions: Predictions) -> list[dict[str, Any]]:
-    """Probe, text and words within every stratum."""
+def strata_results(
+    data: WordData, rows: Mapping[str, Scored], folds: np.ndarray
+) -> list[dict[str, Any]]:
+    """Probe, text and words within every stratum; None for what there is none of."""
     strata = np.array([item.stratum for item in data.items])
-    rows = predictions.rows()
 
     def within(name: str, members: np.ndarray) -> float | None:
+        if name not in rows:
+            return None
         scores = rows[name].scores[:, members]
-        folds = predictions.folds[:, members]
         labels = data.outcome[members]
-        values = [same_fold_auroc(labels, s, f) for s, f in zip(scores, folds, strict=True)]
+        values = [
+            same_fold_auroc(labels, s, f) for s, f in zip(scores, folds[:, members], strict=True)
+        ]
         return json_number(np.mean(values))
 
     result = []

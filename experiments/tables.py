@@ -10,7 +10,8 @@ import pandas as pd
 
 from experiments.predictors import Predictions
 from experiments.records import json_number
-from experiments.task_data import TaskData
+from experiments.scored import Scored
+from experiments.task_data import TaskData, WordData
 from probes import Interval, platt, within_fold_zscores
 
 TABLE_COLUMNS = [
@@ -57,23 +58,8 @@ def predictor_table(
     controls: Sequence[Mapping[str, Any]],
 ) -> pd.DataFrame:
     """`results.csv`: every predictor with its interval, every control, the curve of every cell of the probe grids."""
-    shared = {
-        "task": data.task.name,
-        "n_items": len(data.items),
-        "n_groups": len(set(data.groups)),
-    }
-    rows: list[dict[str, Any]] = [
-        shared
-        | {
-            "kind": "predictor",
-            "predictor": name,
-            "auroc": json_number(intervals[name].estimate),
-            "ci_low": json_number(intervals[name].low),
-            "ci_high": json_number(intervals[name].high),
-            "estimand": row.estimand,
-        }
-        for name, row in predictions.rows().items()
-    ]
+    shared = _shared(data)
+    rows = predictor_rows(data, predictions.rows(), intervals)
     rows += [{**shared, **control} for control in controls]
     for predictor, grid in (("probe", predictions.probe), ("report_probe", predictions.report)):
         for (site, layer, position), auroc in zip(grid.cells, grid.nested.curve, strict=True):
@@ -89,6 +75,32 @@ def predictor_table(
                 }
             )
     return pd.DataFrame(rows, columns=TABLE_COLUMNS)
+
+
+def predictor_rows(
+    data: WordData, rows: Mapping[str, Scored], intervals: Mapping[str, Interval]
+) -> list[dict[str, Any]]:
+    """The rows of `results.csv` for predictors of all items."""
+    return [
+        _shared(data)
+        | {
+            "kind": "predictor",
+            "predictor": name,
+            "auroc": json_number(intervals[name].estimate),
+            "ci_low": json_number(intervals[name].low),
+            "ci_high": json_number(intervals[name].high),
+            "estimand": row.estimand,
+        }
+        for name, row in rows.items()
+    ]
+
+
+def _shared(data: WordData) -> dict[str, Any]:
+    return {
+        "task": data.task.name,
+        "n_items": len(data.items),
+        "n_groups": len(set(data.groups)),
+    }
 
 
 def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:

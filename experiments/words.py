@@ -10,30 +10,32 @@ import numpy as np
 from jaxtyping import Int
 
 from experiments.records import json_number
-from experiments.task_data import TaskData
+from experiments.task_data import WordData
 from probes import criterion_interval, d_prime, rate_interval, same_fold_auroc, skill
 
 MENU_NOT_TAKEN = 0.1
 """Option mass under which the log-odds say little: the model was about to write something else."""
 
 
-def words_result(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> dict[str, Any]:
+def words_result(data: WordData, folds: Int[np.ndarray, "regrouping item"]) -> dict[str, Any]:
     """The verbal channel beside its AUROC: parse rate, strict and lenient accuracy, skill, d-prime, criterion, and
     each elicitation by itself.
 
-    Strict counts an unparsed answer as wrong, lenient leaves it out.
+    Strict counts an unparsed answer as wrong, lenient leaves it out. Without log-odds (an endpoint may give none) there
+    is no menu mass and there are no `variants`.
     """
     outcome, parsed = data.outcome, data.parsed
     readable = ~np.isnan(parsed)
     parse_rate = rate_interval(readable, data.groups)
     right = parsed == outcome
     mass = float(data.menu_mass.mean())
+    known = data.has_log_odds
     return {
         "parse_rate": json_number(parse_rate.estimate),
         "parse_rate_ci": [json_number(parse_rate.low), json_number(parse_rate.high)],
         "unscored": dict(Counter(row.reason for row in data.answers if row.parsed is None)),
         "menu_mass": json_number(mass),
-        "menu_taken": mass >= MENU_NOT_TAKEN,
+        "menu_taken": mass >= MENU_NOT_TAKEN if known else None,
         "strict": json_number(right.mean()),
         "lenient": json_number(right[readable].mean()) if readable.any() else None,
         "skill": json_number(skill(outcome, parsed)),
@@ -46,7 +48,7 @@ def words_result(data: TaskData, folds: Int[np.ndarray, "regrouping item"]) -> d
                 "menu_mass": json_number(data.menu_mass[v].mean()),
                 "says_yes": json_number((data.log_odds[v] > 0).mean()),
             }
-            for v, elicitation in enumerate(data.elicitations)
+            for v, elicitation in enumerate(data.elicitations if known else ())
         },
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +62,14 @@ class AnswerBook:
                 stop.set()
                 raise
         return [self._held[ask.key] for ask in asks]
+
+    def holds(self, asks: Iterable[Ask]) -> bool:
+        """Whether all of these were answered."""
+        return all(ask.key in self._held for ask in asks)
+
+    def __len__(self) -> int:
+        """Requests that were answered."""
+        return len(self._held)
 
     @property
     def served_by(self) -> list[str]:

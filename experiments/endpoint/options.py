@@ -22,11 +22,11 @@ def option_sums(
     a missing option is nearer to 0 than the true one, never farther; of two missing options it is 0.
 
     Args:
-        first_token: the likeliest first tokens with their log-probabilities, not empty.
+        first_token: the likeliest first tokens with their log-probabilities; empty for an answer without one.
         options: option -> its words.
     """
     left = max(1.0 - sum(map(math.exp, first_token.values())), _LEAST)
-    bound = min(min(first_token.values()), math.log(left))
+    bound = min([*first_token.values(), math.log(left if first_token else _LEAST)])
     sums: dict[str, float] = {}
     for name, words in options.items():
         spelled = {spelling for word in words for spelling in spellings(word)}

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from experiments.elicitation import ANSWER_TOKENS
-from experiments.endpoint.asking import Ask
+from experiments.endpoint.asking import Answer, Ask
 from experiments.endpoint.book import AnswerBook
 from experiments.endpoint.options import option_sums
 from experiments.progress import Reporter, Silent
@@ -51,14 +51,13 @@ class EndpointRunner:
         prompts: Sequence[Prompt],
         *,
         max_new_tokens: int,
-        decided: Decided | None = None,
+        decided: Sequence[Decided] | None = None,
         samples: int | None = None,
     ) -> list[tuple[Completion, ...]]:
         """As `Runner.complete`; `decided` is not used, for an endpoint stops at its own end or the token limit."""
         k = self.samples if samples is None else samples
         asks = [ask for prompt in prompts for ask in self._asks(prompt, max_new_tokens, k)]
-        with self.reporter.stage(self.stage, len(asks)) as advance:
-            answers = self.book.answers(asks, advance)
+        answers = self._answers(asks)
         completions = [
             Completion(
                 id=ask.prompt.id,
@@ -81,20 +80,35 @@ class EndpointRunner:
         Raises:
             ValueError: the endpoint gives no log-probabilities.
         """
-        asks = [self._asks(prompt, ANSWER_TOKENS, 1)[0] for prompt in prompts]
-        with self.reporter.stage(self.stage, len(asks)) as advance:
-            answers = self.book.answers(asks, advance)
-        firsts = [answer.first_token for answer in answers]
-        if any(first is None for first in firsts):
+        firsts = self._first_tokens(prompts)
+        if not _mostly_told(firsts):
             raise ValueError(
                 "endpoint: gives no log-probabilities of first tokens, which this task needs; "
                 "give another endpoint, or another task"
             )
-        sums = [option_sums(first, options) for first in firsts if first is not None]
+        sums = [option_sums(first or {}, options) for first in firsts]
         return {name: np.array([one[name] for one in sums]) for name in options}
+
+    def tells_options(self, prompts: Sequence[Prompt]) -> bool:
+        """Whether the endpoint gives log-probabilities with its answers; one that was filtered may lack them."""
+        return _mostly_told(self._first_tokens(prompts))
+
+    def _first_tokens(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:
+        asks = [self._asks(prompt, ANSWER_TOKENS, 1)[0] for prompt in prompts]
+        return [answer.first_token for answer in self._answers(asks)]
+
+    def _answers(self, asks: Sequence[Ask]) -> list[Answer]:
+        if self.book.holds(asks):
+            return self.book.answers(asks, lambda _: None)
+        with self.reporter.stage(self.stage, len(asks)) as advance:
+            return self.book.answers(asks, advance)
 
     def _asks(self, prompt: Prompt, max_tokens: int, k: int) -> list[Ask]:
         if k == 1:
             return [Ask(prompt, max_tokens, seed=self.seed, logprobs=True)]
         first = self.seed * _SAMPLES_A_SEED
         return [Ask(prompt, max_tokens, temperature=1.0, seed=first + i) for i in range(k)]
+
+
+def _mostly_told(firsts: Sequence[Mapping[str, float] | None]) -> bool:
+    return 2 * sum(first is not None for first in firsts) > len(firsts)
