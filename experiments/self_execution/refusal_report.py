@@ -43,7 +43,10 @@ _EXPLAINED: dict[Reading, str] = {
 }
 XSTEST_PROMPTS = 450
 
-_NO_LABELS = "No prompts.csv of XSTest given: no safe/unsafe label and no contrast pairs; a prompt is a group of its own."
+
+_NO_LABELS = (
+    "No prompts.csv of XSTest given: no safe/unsafe label, and every prompt is a group of its own."
+)
 _NOT_HAD = dict.fromkeys(
     ("provision_failure", "verification_failure"), "the files have no row of a failure"
 )
