@@ -14,6 +14,7 @@ from experiments.report.heatmap import heatmap_size, plot_heatmap, run_panels
 from experiments.report.layers import has_layers, plot_layers
 from experiments.report.predictors import forest_rows, plot_forest, plot_reliability, plot_roc
 from experiments.report.style import save, styled
+from experiments.report.words_only import is_words_only
 
 FigurePaths = dict[str, dict[str, Path]]
 """Task -> figure (`layers`, `heatmap`, `roc`, `reliability`, `predictors`) -> its SVG."""
@@ -56,6 +57,7 @@ def _task_figures(
     def keep(name: str, figure: Any) -> None:
         paths[name] = save(figure, stem.with_name(f"{stem.name}_{name}"))
 
+    readers = ("verbal",) if is_words_only(task_result) else ("probe", "verbal")
     with styled():
         panels = run_panels(task_result) if has_layers(task_result) else []
         if panels:
@@ -69,7 +71,7 @@ def _task_figures(
         plot_roc(figure.subplots(), task_result, scores)
         keep("roc", figure)
         figure = new_figure(5.4, 4.6)
-        plot_reliability(figure, scores)
+        plot_reliability(figure, scores, readers)
         keep("reliability", figure)
         figure = new_figure(5.8, 1.2 + 0.34 * max(len(forest_rows(task_result)), 1))
         plot_forest(figure.subplots(), task_result)

@@ -18,10 +18,12 @@ from experiments.report.disagreement import disagreements
 from experiments.report.figures import FigurePaths
 from experiments.report.matrices import degeneracy_lines, figure_texts
 from experiments.report.path import draw_path
+from experiments.report.phrases import sentence
 from experiments.report.predictors import forest_rows, predictor_rows, result_row
 from experiments.report.style import LOOKS
-from experiments.report.verdict import STAGES, sentence, stage, verdict
+from experiments.report.verdict import STAGES, stage, verdict
 from experiments.report.words import word_rows, words_advice, words_note
+from experiments.report.words_only import NOT_DIAGNOSED, is_words_only, words_only_limits
 from probes import FEW_GROUPS, HIGH_AUROC
 
 TITLES = {
@@ -156,14 +158,14 @@ def _task(
         return shown
     scores = scores[scores["task"] == name]
     phrases = verdict(model, task_result)
+    probed = not is_words_only(task_result)
+    probe = task_result["probe"] if probed else {}
     return shown | {
         "phrases": phrases,
         "sentence": sentence(phrases),
-        "stage": STAGES[stage(task_result)],
-        "path": draw_path(task_result),
-        "chance": formatting.p_value(
-            task_result["probe"].get("p_max"), task_result["probe"].get("n_permutations")
-        ),
+        "stage": STAGES[stage(task_result)] if probed else NOT_DIAGNOSED,
+        "path": draw_path(task_result) if probed else None,
+        "chance": formatting.p_value(probe.get("p_max"), probe.get("n_permutations")),
         "figures": [
             {
                 "name": figure,
@@ -183,8 +185,8 @@ def _task(
             {**row, "counted": formatting.counted(row["n"], row.get("n_groups"))}
             for row in task_result.get("strata") or []
         ],
-        "disagreements": disagreements(scores),
-        "limits": list(_limits(task_result)),
+        "disagreements": disagreements(scores) if probed else None,
+        "limits": list(_limits(task_result) if probed else words_only_limits(task_result)),
     }
 
 
@@ -198,16 +200,19 @@ def _alt(figure: str, task_result: Mapping[str, Any]) -> str:
         values = [f"{row.name} {formatting.auroc(row.row)}" for row in forest_rows(task_result)]
         return "AUROC with 95% interval of every predictor: " + "; ".join(values) + "."
     if figure == "reliability":
-        return "Predicted probability against the share that happened, for the probe and the words."
+        return "Predicted probability against the share that happened, for each that has one."
     told = ", ".join(
-        f"{LOOKS[name].label} {score[name]}" for name in ("probe", "report_probe", "verbal", "text")
+        f"{LOOKS[name].label} {score[name]}"
+        for name in ("probe", "report_probe", "verbal", "text")
+        if result_row(task_result, name)
     )
+    if figure == "roc":
+        return f"ROC curves, by AUROC: {told}."
     layer = task_result["probe"].get("layer")
     return {
         "layers": f"AUROC by layer of the probe in both contexts; selected layer {layer}. {told}.",
         "heatmap": f"AUROC by layer and token position, in both contexts; selected layer {layer}, "
         f"position {task_result['probe'].get('position')}.",
-        "roc": f"ROC curves, by AUROC: {told}.",
     }[figure]
 
 

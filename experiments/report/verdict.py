@@ -8,24 +8,14 @@ of reach.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.report.formatting import auroc, counted, estimate, gain, p_value
+from experiments.report.phrases import Phrase, sentence
+from experiments.report.words_only import is_words_only, words_only_phrases
 
 ALPHA = 0.05
 """The largest p-value of the grid at which an outcome is called decodable."""
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """A piece of a sentence, and the figures in brackets that back it."""
-
-    words: str
-    figures: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.words} ({self.figures})" if self.figures else self.words
 
 
 STAGES = {
@@ -62,6 +52,8 @@ def is_beyond_text(task_result: Mapping[str, Any]) -> bool:
 
 def verdict(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:
     """The phrases of the sentence, to be joined by spaces."""
+    if is_words_only(task_result):
+        return words_only_phrases(model, task_result)
     return [*_head(model, task_result), *_tail(task_result), Phrase(".")]
 
 
@@ -70,11 +62,6 @@ def verdict_sentence(model: str, task_result: Mapping[str, Any]) -> str:
     if task_result["skipped"]:
         return f"{model}: skipped, {task_result['skipped']}."
     return sentence(verdict(model, task_result))
-
-
-def sentence(phrases: list[Phrase]) -> str:
-    """The phrases as plain text."""
-    return " ".join(map(str, phrases)).replace(" ,", ",").replace(" ;", ";").replace(" .", ".")
 
 
 def _head(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:

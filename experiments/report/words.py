@@ -41,7 +41,8 @@ def _rows(words: Mapping[str, Any]) -> Iterator[WordRow]:
 
 def _row(name: str, about: str, row: Mapping[str, Any]) -> WordRow:
     if "skipped" in row:
-        return WordRow(name, row["skipped"], row["n_items"], *[MISSING] * 5, unscored="")
+        dash = MISSING
+        return WordRow(name, row["skipped"], row["n_items"], dash, dash, dash, dash, dash, "")
     constant = row["constant"]
     shown = number(constant) if isinstance(constant, float) else str(constant)
     return WordRow(
@@ -88,8 +89,17 @@ NO_ANSWER_READ = (
 )
 """What to do where the parse rate is 0."""
 
+NO_ANSWER_READ_NOR_ODDS = (
+    "none of its answers in words could be read: look at them in self_predictions.jsonl, and ask an endpoint that "
+    "gives log-probabilities, whose log-odds of the options need no reading"
+)
+"""The same where an endpoint gave no log-probabilities."""
+
 
 def words_advice(task_result: Mapping[str, Any]) -> str:
     """What a person should know of the answers before quoting them, or an empty string."""
     words = task_result.get("words")
-    return NO_ANSWER_READ if words and words["parse_rate"] == 0 else ""
+    if not words or words["parse_rate"] != 0:
+        return ""
+    by_answers = (task_result.get("verbal") or {}).get("score") == "parsed answers"
+    return NO_ANSWER_READ_NOR_ODDS if by_answers else NO_ANSWER_READ
