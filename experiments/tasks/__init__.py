@@ -1,10 +1,12 @@
 """The questions about the model's own coming behavior; `TASKS` is the list that the command line shows."""
 
 from experiments.tasks.base import CompletionTask, Judgment, Observation, Task
+from experiments.tasks.counterfactual import COUNTERFACTUAL_TASKS
 from experiments.tasks.difficulty import DifficultyTask
 from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
 from experiments.tasks.item import Item
 from experiments.tasks.ranking import RankingTask
+from experiments.tasks.recognition import RecognitionTask
 from experiments.tasks.refusal import RefusalTask
 from experiments.tasks.runner import Decided, Runner
 from experiments.tasks.wording import Elicitation, Event, Framing, ValueQuestion
@@ -15,6 +17,8 @@ TASKS: dict[str, type[Task]] = {
         RefusalTask,
         DifficultyTask,
         RankingTask,
+        RecognitionTask,
+        *COUNTERFACTUAL_TASKS,
     )
 }
 

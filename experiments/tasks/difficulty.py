@@ -29,6 +29,7 @@ from scipy.sparse.csgraph import connected_components
 from experiments.tasks.answers import judge_answer
 from experiments.tasks.base import CompletionTask, Judgment
 from experiments.tasks.forms import Number
+from experiments.tasks.interleaving import interleaved
 from experiments.tasks.item import Item
 from experiments.tasks.wording import Elicitation, Event, ValueQuestion
 from hooks import Completion
@@ -114,17 +115,12 @@ def _stratum_items(stratum: str, table: Mapping[str, Any]) -> Iterator[Item]:
             )
 
 
-def _interleaved(groups: Mapping[int, list[Item]]) -> list[list[Item]]:
+def _in_order(groups: Mapping[int, list[Item]]) -> list[list[Item]]:
     """Groups in an order of which any prefix holds each stratum in about its overall share."""
     by_stratum: dict[str, list[list[Item]]] = defaultdict(list)
     for items in groups.values():
         by_stratum[items[0].stratum].append(items)
-    placed = [
-        ((i + 0.5) / len(members), stratum, members[i])
-        for stratum, members in by_stratum.items()
-        for i in range(len(members))
-    ]
-    return [items for _, _, items in sorted(placed, key=lambda place: place[:2])]
+    return [items for _, items in interleaved(by_stratum)]
 
 
 def _in_both_orders(
@@ -238,7 +234,7 @@ class DifficultyTask(CompletionTask):
                     "group": f"difficulty-{number:04d}",
                 }
             )
-            for number, members in enumerate(_interleaved(groups), start=1)
+            for number, members in enumerate(_in_order(groups), start=1)
             for letter, item in zip("abcdefgh", members, strict=False)
         ]
 

@@ -16,6 +16,12 @@ def conversation_text(messages: Sequence[Message]) -> str:
     return "\n".join(f"{m['role']}: {m['content']}" for m in messages)
 
 
+def user(text: str) -> tuple[Message, ...]:
+    """A conversation of one user message."""
+    message: Message = {"role": "user", "content": text}
+    return (message,)
+
+
 @dataclass(frozen=True)
 class Item:
     """One prompt whose outcome is to be foretold.
