@@ -1,5 +1,6 @@
 """The questions about the model's own coming behavior; `TASKS` is the list that the command line shows."""
 
+from experiments.tasks.association import AssociationTask
 from experiments.tasks.base import CompletionTask, Judgment, Observation, Task
 from experiments.tasks.counterfactual import COUNTERFACTUAL_TASKS
 from experiments.tasks.difficulty import DifficultyTask
@@ -17,6 +18,7 @@ TASKS: dict[str, type[Task]] = {
         RefusalTask,
         DifficultyTask,
         RankingTask,
+        AssociationTask,
         RecognitionTask,
         *COUNTERFACTUAL_TASKS,
     )
@@ -34,6 +36,7 @@ def families() -> dict[str, tuple[str, ...]]:
 
 __all__ = [
     "TASKS",
+    "AssociationTask",
     "Choice",
     "CompletionTask",
     "Decided",

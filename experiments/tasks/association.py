@@ -1,0 +1,193 @@
+"""The association task: will this word be among the five that the model gives for a target?
+
+An item is a target and one option word. The model lists five words for the target in a conversation that never names an
+option, once a target; the probe reads that conversation with the option named before the request, and the words are
+asked about the request with the option named after it. Example turns stand before the request, because a small model
+lists nothing but the target without them; they are the same for every item.
+
+How the items were chosen: for 345 targets of ours about four words each were written down before the model was run, and
+the words that it gave were added (those that are words, less the targets). For each target one that it gave and one or
+two that it did not were then drawn at random, where possible from words that it gave to other targets of that topic, so
+that a word's kind says little; no stem occurs twice among all options, targets and examples. The choice used outcomes
+and balance alone, never a probe, a text classifier or a self-prediction: the share of options that are named is a
+design, and no finding. The request and the examples were chosen among twelve by the share of replies that are a list of
+several words.
+
+A group is a target. In a user's own file words recur: targets of which one is an option of the other are one group, and
+`meta["entity"]` names the option, so that a second split can hold out whole options.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from experiments.tasks.base import Judgment, Observation, Task
+from experiments.tasks.difficulty import components
+from experiments.tasks.interleaving import interleaved
+from experiments.tasks.item import Item
+from experiments.tasks.runner import Runner
+from experiments.tasks.word_lists import listed_words, names, nearly_names
+from experiments.tasks.wording import Event
+from hooks import Completion, Message, Prompt
+
+N_WORDS = 5
+_DATA = Path(__file__).with_name("data") / "association.yaml"
+_NO_LIST = "no list of words"
+
+
+def five_words(completion: Completion) -> list[str]:
+    """The first five entries of the list that a completion holds, `[]` where it holds none."""
+    return listed_words(completion.text, finished=completion.finished)[:N_WORDS]
+
+
+def five_are_listed(text: str) -> bool:
+    """Whether a completion that begins like this has five whole entries."""
+    return len(listed_words(text, finished=False)) >= N_WORDS
+
+
+class AssociationTask(Task):
+    """Will I give this word?"""
+
+    name: ClassVar[str] = "association"
+    summary: ClassVar[str] = "five words for a target: will this word be among them?"
+    behavior: ClassVar[str] = "names the word among five for the target"
+    max_new_tokens: ClassVar[int] = 24
+    event: ClassVar[Event] = Event(
+        setting="Request: {prompt}",
+        question='Would the word "{option}" be among the five words of <your> reply',
+        yes='The word "{option}" would be among the five words of <your> reply.',
+        no='The word "{option}" would not be among the five words of <your> reply.',
+    )
+
+    def items(self) -> list[Item]:
+        """All built-in items, the options of a target together, topics interleaved."""
+        topics: Mapping[str, Mapping[str, list[str]]] = _data()["topics"]
+        in_order = interleaved({topic: list(targets.items()) for topic, targets in topics.items()})
+        return [
+            item
+            for topic, (target, options) in in_order
+            for item in _items_of(target, options, f"association-{target}", topic)
+        ]
+
+    def read_items(self, path: Path) -> list[Item] | None:
+        """Items from a JSON object that maps each target to its option words, as in the Self-Execution Benchmark.
+
+        Raises:
+            ValueError: the file is one JSON value, and no such object.
+        """
+        if path.suffix.lower() != ".json":
+            return None
+        options = _read_options(path)
+        lowered = {target.lower() for target in options}
+        number = components(
+            [
+                [target.lower(), *({word.lower() for word in words} & lowered)]
+                for target, words in options.items()
+            ]
+        )
+        return [
+            item
+            for (target, words), group in zip(options.items(), number, strict=True)
+            for item in _items_of(target, words, f"association-{group:04d}", "all")
+        ]
+
+    def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
+        """List five words for every target, and look for each of its options there."""
+        listed = run.complete(
+            [Prompt(item.id, messages=_conversation(item.fields["target"])) for item in items],
+            max_new_tokens=self.max_new_tokens,
+            decided=[five_are_listed] * len(items),
+        )
+        return [
+            Observation(own, tuple(judge_option(one, item.fields["option"]) for one in own))
+            for item, own in zip(items, listed, strict=True)
+        ]
+
+
+def judge_option(completion: Completion, option: str) -> Judgment:
+    """Whether a completion lists an option.
+
+    The published rule decides: lower-cased and letter for letter among the first five entries. The second judge also
+    takes another form of the word (a plural, "sandy" for "sand"); their agreement shows how much spelling matters.
+    """
+    entries = five_words(completion)
+    if not entries:
+        return Judgment(None, "unscored", {"exact": "unscored", "stem": "unscored"}, _NO_LIST)
+    exact, near = names(entries, option), nearly_names(entries, option)
+    label = {True: "named", False: "absent"}
+    return Judgment(int(exact), label[exact], {"exact": label[exact], "stem": label[near]})
+
+
+def _items_of(target: str, options: Sequence[str], group: str, topic: str) -> Iterator[Item]:
+    request = _request(target)
+    for number, option in enumerate(dict.fromkeys(word.lower() for word in options), start=1):
+        yield Item(
+            id=f"association-{target.lower()}-{number}",
+            task="association",
+            group=group,
+            stratum=topic,
+            messages=_conversation(target, f'Consider the word "{option}".\n\n'),
+            meta={"entity": option, "type": topic},
+            fields={"prompt": request, "target": target, "option": option},
+        )
+
+
+def _conversation(target: str, before: str = "") -> tuple[Message, ...]:
+    """The example turns and the request for `target`, with `before` in front of it."""
+    turns: list[Message] = []
+    for example, words in _data()["examples"].items():
+        turns += [
+            {"role": "user", "content": _request(example)},
+            {"role": "assistant", "content": ", ".join(words)},
+        ]
+    return (*turns, {"role": "user", "content": before + _request(target)})
+
+
+def _request(target: str) -> str:
+    request: str = _data()["request"]
+    return request.replace("{target}", target)
+
+
+def _read_options(path: Path) -> dict[str, list[str]]:
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"items: {path} is no JSON ({error}); {_FORMAT}") from None
+    if not isinstance(options, dict) or not options:
+        raise ValueError(f"items: {path} holds {type(options).__name__}; {_FORMAT}")
+    for target, words in options.items():
+        good = (
+            isinstance(words, list)
+            and words
+            and all(isinstance(w, str) and w.strip() for w in words)
+        )
+        if not good or not target.strip():
+            raise ValueError(
+                f"items: target {target!r} in {path} has options {words!r:.60}; {_FORMAT}"
+            )
+    return options
+
+
+_FORMAT = 'give one object of targets and their option words, such as {"lion": ["mane", "cat"]}'
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are unique but for case; JSON itself would keep the last one without a word."""
+    seen: dict[str, str] = {}
+    for key, _ in pairs:
+        if key.lower() in seen:
+            raise ValueError(f"items: target {key!r} occurs twice; put its options in one list")
+        seen[key.lower()] = key
+    return dict(pairs)
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = yaml.safe_load(_DATA.read_text(encoding="utf-8"))
+    return data
