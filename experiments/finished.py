@@ -37,6 +37,9 @@ TRANSFER_COLUMNS = [
     "shifted_accuracy",
 ]
 
+_MAY_LACK = ("probe", "report_probe", "probe_probability", "verbal_answer")
+"""Columns of `scores.csv` that are empty where there is no probe or no readable answer; an empty text is a text."""
+
 SCHEMA = 1
 """Of `results.json`; raised when a field changes its meaning."""
 
@@ -71,7 +74,7 @@ class Run:
         scores: pd.DataFrame = pd.read_csv(
             self.folder.scores,
             keep_default_na=False,
-            na_values={"verbal_answer": [""]},
+            na_values=dict.fromkeys(_MAY_LACK, [""]),
             dtype=dict.fromkeys(("item", "group", "stratum", "text", "completion"), str),
         )
         return scores

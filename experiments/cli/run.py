@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli.app import JsonFlag, app
+
+if TYPE_CHECKING:
+    from experiments.config import RunConfig
 
 
 @app.command(
@@ -17,7 +21,8 @@ from experiments.cli.app import JsonFlag, app
     "`selfprobe run refusal difficulty --preset quickstart --out runs/quickstart`\n\n"
     "`selfprobe run counterfactual --n 60 --out runs/counterfactual`\n\n"
     "`selfprobe run difficulty --items my-questions.jsonl --layers 10-20 --out runs/mine`\n\n"
-    "`selfprobe run refusal --items xstest/prompts.csv --columns text=prompt,stratum=type`"
+    "`selfprobe run refusal --items xstest/prompts.csv --columns text=prompt,stratum=type`\n\n"
+    "`selfprobe run refusal --endpoint https://HOST/v1 --model NAME --rpm 60 --dry-run`"
 )
 def run(
     tasks: Annotated[
@@ -26,9 +31,20 @@ def run(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A name from `selfprobe models`, a hub id, a folder or a .gguf file. "
+            help="A name from `selfprobe models`, a hub id, a folder or a .gguf file; with --endpoint its name there. "
             "Default: smollm2-135m."
         ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Base URL of an OpenAI-compatible chat endpoint: words alone, no activations. Its key is read from "
+            "OPENAI_API_KEY. Default: none."
+        ),
+    ] = None,
+    rpm: Annotated[
+        float | None,
+        typer.Option(help="Requests a minute to the endpoint, at most. Default: no limit."),
     ] = None,
     peer: Annotated[
         str | None,
@@ -97,6 +113,15 @@ def run(
             "separated by commas. Default: all but template_k."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the prompts that would be put (the first few; all with --json) and how many there are; "
+            "ask nothing, write nothing.",
+        ),
+    ] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Run the main job: behavior, self-predictions, probes, contrast and the stage diagnosis.
 
@@ -111,6 +136,8 @@ def run(
     given = {
         "tasks": tasks or None,
         "model": model,
+        "endpoint": endpoint,
+        "requests_per_minute": rpm,
         "peer": peer,
         "n": n,
         "seed": seed,
@@ -126,8 +153,17 @@ def run(
     if not settings.get("tasks"):
         raise ValueError("tasks: none given; `selfprobe tasks` lists them")
     asked = make_config(settings, preset=preset)
+    if dry_run:
+        _print_dry_run(asked, as_json)
+        return
+    if asked.endpoint is not None:
+        _tell_costs(asked)
     folder = out or Path("runs") / "-".join(asked.tasks)
-    _print_summary(Experiment.from_config(asked).run(folder, reporter=reporter_for_stderr()))
+    finished = Experiment.from_config(asked).run(folder, reporter=reporter_for_stderr())
+    if as_json:
+        print(json.dumps(finished.results, indent=2, ensure_ascii=False))
+    else:
+        _print_summary(finished)
 
 
 @app.command(epilog="Example:\n\n`selfprobe report runs/quickstart`")
@@ -144,6 +180,31 @@ def report(
         print(json.dumps(finished.results, indent=2, ensure_ascii=False))
     else:
         _print_summary(finished)
+
+
+def _print_dry_run(asked: RunConfig, as_json: bool) -> None:
+    from experiments.dry_run import dry_run
+
+    listed = dry_run(asked)
+    if as_json:
+        print(json.dumps([one.to_json() for one in listed], indent=2, ensure_ascii=False))
+        return
+    for one in listed:
+        print("\n".join(one.lines()))
+    print("\nNothing was asked and nothing was written.")
+
+
+def _tell_costs(asked: RunConfig) -> None:
+    """How many requests an endpoint would get, before it gets any."""
+    from experiments.dry_run import dry_run
+
+    total = 0
+    for one in dry_run(asked):
+        print(one.summary(), file=sys.stderr)
+        total += one.n_requests
+    pace = asked.requests_per_minute
+    least = f", {total / pace:.0f} minutes or more at {pace:g} a minute" if pace else ""
+    print(f"{asked.endpoint}: {total} requests, less what the folder holds{least}", file=sys.stderr)
 
 
 def _print_summary(finished: Any) -> None:
