@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from experiments.endpoint.address import checked_url
+from experiments.item_columns import parse_columns
 from experiments.tasks import TASKS, families
 from hooks import CaptureSpec
 
@@ -183,21 +184,6 @@ def parse_layers(text: str) -> str | list[int]:
             raise ValueError(f"{part!r} is neither a block nor a range such as 10-20")
         layers.update(range(first, last + 1))
     return sorted(layers)
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """Read `text=prompt,group=pair`: field of an item = column of the file.
-
-    Raises:
-        ValueError: anything else.
-    """
-    pairs = [part.partition("=") for part in text.split(",")]
-    for field, equals, column in pairs:
-        if not (field.strip() and equals and column.strip()):
-            raise ValueError(
-                f"{field + equals + column!r} is not FIELD=COLUMN, such as text=prompt"
-            )
-    return {field.strip(): column.strip() for field, _, column in pairs}
 
 
 def make_config(settings: Mapping[str, Any], *, preset: str | None = None) -> RunConfig:

@@ -25,7 +25,9 @@ class ParityTask(CompletionTask):
     summary = "a task for tests"
     behavior = "answers with an odd checksum"
     max_new_tokens = 6
-    event = Event("{prompt}", "Would <your> answer be odd", "<Your> answer is odd.", "<Your> answer is even.")
+    event = Event(
+        "{prompt}", "Would <your> answer be odd", "<Your> answer is odd.", "<Your> answer is even."
+    )
     elicitations = (
         elicitation("letters", "ab", "odd A or even B?", "A", "B"),
         elicitation("letters", "ba", "even A or odd B?", "B", "A"),

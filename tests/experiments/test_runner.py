@@ -93,7 +93,7 @@ def test_a_shared_prompt_goes_on_until_all_who_asked_have_enough(model: Model) -
     assert any(len(a[0].text) < len(b[0].text) for a, b in zip(cut, full, strict=True))
     mixed = run.complete(PROMPTS, max_new_tokens=12, decided=[at_once, at_once, never])
     assert mixed[0][0].text == mixed[2][0].text == full[0][0].text
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="shorter"):
         run.complete(PROMPTS, max_new_tokens=12, decided=[at_once])
 
 
