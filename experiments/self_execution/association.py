@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from experiments.self_execution.association_files import AssociationRun, Pair
 from experiments.self_execution.majority import majority
 from experiments.self_execution.released import require_distinct
+from experiments.self_execution.shares import Reading
 from experiments.self_execution.yes_no import (
     UNKNOWN,
     Compared,
@@ -23,9 +23,6 @@ from experiments.self_execution.yes_no import (
     grouped_counts,
     score_counts,
 )
-
-Predictor = Literal["self", "never", "others", "others_said"]
-Reading = Literal["strict", "lenient"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def score_association(runs: Sequence[AssociationRun]) -> list[AssociationScore]:
     Strict counts an unparsed prediction as wrong, lenient leaves the pair out for all. Groups are the target words.
 
     Raises:
-        ValueError: two runs of one model.
+        ValueError: two runs of one model, or one without any prediction.
     """
     require_distinct([run.model for run in runs])
     return [_score(run, [other for other in runs if other is not run]) for run in runs]
@@ -70,6 +67,8 @@ def _score(run: AssociationRun, others: Sequence[AssociationRun]) -> Association
         predictions["others"] = _majority(others, lambda one: one.listed, pairs)
         predictions["others_said"] = _majority(others, lambda one: one.predicted, pairs)
     known = said != UNKNOWN
+    if not known.any():
+        raise ValueError(f"file: {run.model} has no prediction that is true or false")
     counts = grouped_counts(outcome[known], said[known], targets[known]).sum(axis=0)
     return AssociationScore(
         model=run.model,

@@ -7,32 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.formatting import number
-from experiments.self_execution.association import AssociationScore, Predictor
-from experiments.self_execution.dots import DotLook, DotRow, write_dots
+from experiments.self_execution.association import AssociationScore
+from experiments.self_execution.dots import DotRow, write_dots
 from experiments.self_execution.published import Figures
 from experiments.self_execution.report import Report
+from experiments.self_execution.shares import Shares
 from experiments.self_execution.tables import (
     beaten,
     beaten_sentence,
+    chance_corrected_table,
     compared_json,
     compared_rows,
     exact,
     markdown,
-    shown,
+    shares_table,
 )
+from experiments.self_execution.yes_no import Compared
+from probes import Interval
 
-NAMES: dict[Predictor, str] = {
+NAMES = {
     "self": "its own prediction",
     "never": "never listed",
     "others": "other models' lists",
     "others_said": "other models' predictions",
 }
-_LOOKS: dict[str, DotLook] = {
-    "self": DotLook(NAMES["self"], "verbal"),
-    "never": DotLook(NAMES["never"], "baseline"),
-    "others": DotLook(NAMES["others"], "probe"),
-    "others_said": DotLook(NAMES["others_said"], "text"),
-}
+_LOOKS = {"self": "verbal", "others": "probe", "others_said": "report_probe"}
 _NOT_HAD = {"avg_benchmarks_Score": "the mean of scores on other benchmarks"}
 
 
@@ -64,71 +63,48 @@ def association_report(scores: Sequence[AssociationScore]) -> Report:
 
 def association_text(scores: Sequence[AssociationScore]) -> str:
     """Two tables in Markdown: the benchmark's own metrics, and what is missing from it; then counts of models."""
-    rivals = _rivals(scores)
-    parts = [
-        "the benchmark's own metrics\n",
-        markdown(
-            ["model", "targets", "pairs", "TP", "FP", "TN", "FN", "F1", "said", "listed"],
-            [_counted(score) for score in scores],
-        ),
-        "accuracy, strict: a prediction that is neither true nor false counts as wrong\n",
-        markdown(
-            ["model", *(NAMES[name] for name in ("self", *rivals)), "own minus never"],
-            [
-                [
-                    score.model,
-                    *(_cell(score, name, "accuracy") for name in ("self", *rivals)),
-                    shown(score.readings["strict"].self_minus["never"]["accuracy"], signed=True),
-                ]
-                for score in scores
-            ],
-        ),
-        "beyond the base rate: Cohen's kappa (never listed has 0), and the self-prediction's d-prime and criterion\n",
-        markdown(
-            [
-                "model",
-                *(f"{NAMES[name]}, kappa" for name in ("self", *rivals) if name != "never"),
-                "balanced accuracy",
-                "d-prime",
-                "criterion",
-            ],
-            [
-                [
-                    score.model,
-                    *(_cell(score, name, "kappa") for name in ("self", *rivals) if name != "never"),
-                    *(
-                        _cell(score, "self", name)
-                        for name in ("balanced_accuracy", "d_prime", "criterion")
-                    ),
-                ]
-                for score in scores
-            ],
-        ),
-    ]
-    kappas = [score.readings["strict"].scores["self"]["kappa"] for score in scores]
-    parts.append(
-        f"The self-prediction's kappa is above 0 for {sum(k.estimate > 0 for k in kappas)} of {len(kappas)} models, "
-        f"for {sum(k.low > 0 for k in kappas)} by an interval that excludes 0."
+    compared = [(score.model, score.readings["strict"]) for score in scores]
+    kappas = [one.scores["self"]["kappa"] for _, one in compared]
+    above = sum(kappa.estimate > 0 for kappa in kappas)
+    return "\n".join(
+        [
+            "the benchmark's own metrics\n",
+            markdown(
+                ["model", "targets", "pairs", "TP", "FP", "TN", "FN", "F1", "said", "listed"],
+                [_counted(score) for score in scores],
+            ),
+            "accuracy, strict: a prediction that is neither true nor false counts as wrong\n",
+            shares_table(["model"], [([model], _accuracy(one)) for model, one in compared], NAMES),
+            "beyond the base rate: Cohen's kappa (never listed has 0), and more of the self-prediction\n",
+            chance_corrected_table(compared, "never", NAMES),
+            f"The self-prediction's kappa is above 0 for {above} of {len(kappas)} models, "
+            f"for {sum(k.low > 0 for k in kappas)} by an interval that excludes 0.",
+            *(
+                beaten_sentence(
+                    NAMES[rival], beaten(_gaps(scores, rival, measure)), f" in {measure}"
+                )
+                for rival in _rivals(scores)
+                for measure in ("accuracy", "kappa")
+                if (rival, measure) != ("never", "kappa")
+            ),
+        ]
     )
-    for rival in rivals:
-        for measure in ("accuracy", "kappa"):
-            if (rival, measure) != ("never", "kappa"):
-                counts = beaten(_gaps(scores, rival, measure))
-                parts.append(beaten_sentence(NAMES[rival], counts, f" in {measure}"))
-    return "\n".join(parts)
 
 
-def _rivals(scores: Sequence[AssociationScore]) -> list[Predictor]:
-    present = scores[0].readings["strict"].self_minus
-    return [name for name in NAMES if name in present]
+def _accuracy(compared: Compared) -> Shares:
+    return Shares(
+        compared.n_items,
+        {name: scores["accuracy"] for name, scores in compared.scores.items()},
+        {name: gaps["accuracy"] for name, gaps in compared.self_minus.items()},
+    )
 
 
-def _gaps(scores: Sequence[AssociationScore], rival: str, score: str) -> list[Any]:
-    return [one.readings["strict"].self_minus[rival][score] for one in scores]
+def _rivals(scores: Sequence[AssociationScore]) -> list[str]:
+    return list(scores[0].readings["strict"].self_minus)
 
 
-def _cell(score: AssociationScore, predictor: Predictor, name: str) -> str:
-    return shown(score.readings["strict"].scores[predictor][name])
+def _gaps(scores: Sequence[AssociationScore], rival: str, measure: str) -> list[Interval]:
+    return [score.readings["strict"].self_minus[rival][measure] for score in scores]
 
 
 def _counted(score: AssociationScore) -> list[str]:
@@ -161,21 +137,18 @@ def _model(score: AssociationScore) -> dict[str, Any]:
 
 
 def _draw(scores: Sequence[AssociationScore], stem: Path) -> Path:
-    ordered = sorted(
-        scores,
-        key=lambda one: one.readings["strict"].scores["self"]["kappa"].estimate,
-        reverse=True,
-    )
+    def own(score: AssociationScore) -> float:
+        return score.readings["strict"].scores["self"]["kappa"].estimate
+
     rows = [
         DotRow(
-            f"{one.model}\n{one.run.n_targets} targets, {len(one.run.listed)} pairs",
+            f"{score.model}\n{score.run.n_targets} targets, {len(score.run.listed)} pairs",
             {
-                name: scores["kappa"]
-                for name, scores in one.readings["strict"].scores.items()
-                if name != "never"
+                name: of["kappa"]
+                for name, of in score.readings["strict"].scores.items()
+                if name in _LOOKS
             },
         )
-        for one in ordered
+        for score in sorted(scores, key=own, reverse=True)
     ]
-    label = "Cohen's kappa (95% interval)"
-    return write_dots(rows, _LOOKS, label, stem, chance=0.0)
+    return write_dots(rows, _LOOKS, NAMES, "Cohen's kappa (95% interval)", stem, chance=0.0)

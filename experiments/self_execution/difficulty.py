@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from experiments.self_execution.difficulty_files import (
     QUESTIONS,
@@ -27,22 +26,12 @@ from experiments.self_execution.rankings import (
     share_in_order,
 )
 from experiments.self_execution.released import require_distinct
+from experiments.self_execution.shares import Reading, Shares, shares_right
 from probes import Interval, mean_interval, rate_interval
 
-Predictor = Literal["self", "others", "others_said", "length", "listed", "constant"]
-Reading = Literal["strict", "lenient"]
 PairKind = Literal["correctness", "tokens"]
 RANDOM = 0.5
 """Share of pairs that a random order has right, on average."""
-
-
-@dataclass(frozen=True)
-class Shares:
-    """The share of pairs in order that each predictor has on the same groups, mean over groups."""
-
-    n_groups: int
-    share: Mapping[Predictor, Interval]
-    self_minus: Mapping[Predictor, Interval]
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,7 @@ def _score(
     ranked = ~np.isnan(own).any(axis=1)
     if not ranked.any():
         raise ValueError(f"file: {run.model} ranks no group; give a model with rankings")
-    predictors: dict[Predictor, Float[np.ndarray, "group question"]] = {"self": own}
+    predictors: dict[str, Float[np.ndarray, "group question"]] = {"self": own}
     if others:
         predictors["others"] = _mean_places(
             [[_set(one, name, "measured") for name in names] for one in others]
@@ -101,7 +90,7 @@ def _score(
     predictors["constant"] = np.broadcast_to(best_constant(measured), own.shape)
     shares = {name: share_in_order(one, measured) for name, one in predictors.items()}
     shares["self"] = np.where(ranked, shares["self"], 0.0)
-    everything = np.ones(len(names), dtype=bool)
+    everything, groups = np.ones(len(names), dtype=bool), np.array(names)
     return DifficultyScore(
         model=run.model,
         run=run,
@@ -112,34 +101,11 @@ def _score(
             if run.sets[name].kind != "none"
         },
         readings={
-            "strict": _shares(shares, everything, names),
-            "lenient": _shares(shares, ranked, names),
+            "strict": shares_right(shares, everything, groups, mean_interval),
+            "lenient": shares_right(shares, ranked, groups, mean_interval),
         },
         pair_kinds=_by_kind(run, names, pairs_agreed(own, measured), questions),
     )
-
-
-def _shares(
-    shares: Mapping[Predictor, Float[np.ndarray, "group"]],
-    counted: NDArray[np.bool_],
-    names: Sequence[str],
-) -> Shares:
-    groups = np.array(names)[counted]
-    return Shares(
-        n_groups=int(counted.sum()),
-        share={name: _mean(one[counted], groups) for name, one in shares.items()},
-        self_minus={
-            name: _mean((shares["self"] - one)[counted], groups)
-            for name, one in shares.items()
-            if name != "self"
-        },
-    )
-
-
-def _mean(values: Float[np.ndarray, "group"], groups: NDArray[np.str_]) -> Interval:
-    if len(groups) < 2:
-        return Interval(float(values.mean()), np.nan, np.nan, "none", len(groups), True)
-    return mean_interval(values, groups)
 
 
 def _places(rankings: Sequence[Ranking | None]) -> Float[np.ndarray, "group question"]:

@@ -6,30 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.self_execution.difficulty import (
-    RANDOM,
-    DifficultyScore,
-    Predictor,
-    Reading,
-    Shares,
-)
+from experiments.self_execution.difficulty import RANDOM, DifficultyScore, PairKind
 from experiments.self_execution.difficulty_files import Questions
 from experiments.self_execution.difficulty_published import difficulty_figures, n_undecided_pairs
-from experiments.self_execution.dots import DotLook, DotRow, write_dots
+from experiments.self_execution.dots import DotRow, write_dots
 from experiments.self_execution.published import Figures
 from experiments.self_execution.report import Report
+from experiments.self_execution.shares import READINGS, Reading
 from experiments.self_execution.tables import (
-    beaten,
+    beaten_by,
     beaten_sentence,
     exact,
-    interval_cells,
     interval_json,
     markdown,
+    shares_json,
+    shares_rows,
+    shares_table,
     shown,
 )
-from probes import Interval
 
-NAMES: dict[Predictor, str] = {
+NAMES = {
     "self": "its own ranking",
     "others": "other models' measured order",
     "others_said": "other models' rankings",
@@ -37,16 +33,20 @@ NAMES: dict[Predictor, str] = {
     "listed": "as listed",
     "constant": "best fixed order",
 }
-_LOOKS: dict[str, DotLook] = {
-    "self": DotLook(NAMES["self"], "verbal"),
-    "others": DotLook(NAMES["others"], "probe"),
-    "others_said": DotLook(NAMES["others_said"], "report_probe"),
-    "length": DotLook(NAMES["length"], "text"),
-    "listed": DotLook(NAMES["listed"], "baseline"),
+_LOOKS = {
+    "self": "verbal",
+    "others": "probe",
+    "others_said": "report_probe",
+    "length": "text",
+    "listed": "baseline",
 }
 _EXPLAINED: dict[Reading, str] = {
     "strict": "all groups; one without an own ranking has 0, for the own ranking",
     "lenient": "the groups that the model ranked",
+}
+_KINDS: dict[PairKind, str] = {
+    "correctness": "one right, one wrong",
+    "tokens": "alike, but for the tokens",
 }
 
 
@@ -61,15 +61,15 @@ def difficulty_report(scores: Sequence[DifficultyScore], questions: Questions | 
             "random": RANDOM,
             "models": [_model(*pair) for pair in zip(scores, figures, strict=True)],
             "beaten": {
-                reading: {rival: beaten(_gaps(scores, reading, rival)) for rival in _rivals(scores)}
-                for reading in _EXPLAINED
+                reading: beaten_by([score.readings[reading] for score in scores])
+                for reading in READINGS
             },
         },
         rows=[
             {"model": score.model, "reading": reading, **row}
             for score in scores
             for reading, shares in score.readings.items()
-            for row in _rows(shares)
+            for row in shares_rows(shares, "share")
         ],
         figures=figures,
         draw=lambda stem: _draw(scores, stem),
@@ -78,70 +78,37 @@ def difficulty_report(scores: Sequence[DifficultyScore], questions: Questions | 
 
 def difficulty_text(scores: Sequence[DifficultyScore]) -> str:
     """A table a reading, in Markdown, each with the counts of models under it; then what kind of pair is in order."""
-    rivals = _rivals(scores)
     parts = []
-    for reading, explained in _EXPLAINED.items():
-        parts += [
-            f"share of pairs in order, {reading}: {explained}\n",
-            markdown(
-                ["model", "groups", *(NAMES[name] for name in ("self", *rivals))],
-                [
-                    [
-                        score.model,
-                        str(score.readings[reading].n_groups),
-                        *(shown(score.readings[reading].share[name]) for name in ("self", *rivals)),
-                    ]
-                    for score in scores
-                ],
-            ),
+    for reading in READINGS:
+        of_models = [score.readings[reading] for score in scores]
+        rows = [
+            ([score.model, str(shares.n_items)], shares)
+            for score, shares in zip(scores, of_models, strict=True)
         ]
-        own = [score.readings[reading].share["self"] for score in scores]
-        parts.append(
-            f"The own ranking is better than a random order (0.50) for {sum(one.low > RANDOM for one in own)} of "
-            f"{len(own)} models, by an interval that excludes 0.50."
-        )
+        above = sum(shares.share["self"].low > RANDOM for shares in of_models)
+        counts = beaten_by(of_models)
         parts += [
-            beaten_sentence(NAMES[rival], beaten(_gaps(scores, reading, rival))) for rival in rivals
+            f"share of pairs in order, {reading}: {_EXPLAINED[reading]}\n",
+            shares_table(["model", "groups"], rows, NAMES),
+            f"The own ranking is better than a random order (0.50) for {above} of {len(scores)} models, by an interval "
+            "that excludes 0.50.",
+            *(beaten_sentence(NAMES[rival], counts[rival]) for rival in counts),
+            "",
         ]
-        parts.append("")
-    if kinds := [score for score in scores if score.pair_kinds]:
-        parts += [
-            "the own ranking by kind of pair, lenient\n",
-            markdown(
-                ["model", "one right, one wrong", "alike, but for the tokens"],
-                [
-                    [
-                        score.model,
-                        *(
-                            shown(score.pair_kinds[kind]) if kind in score.pair_kinds else ""
-                            for kind in ("correctness", "tokens")
-                        ),
-                    ]
-                    for score in kinds
-                ],
-            ),
-        ]
+    if answered := [score for score in scores if score.pair_kinds]:
+        parts += ["share of pairs in order by kind of pair, the own ranking\n", _kinds(answered)]
     return "\n".join(parts).rstrip()
 
 
-def _rivals(scores: Sequence[DifficultyScore]) -> list[Predictor]:
-    return list(scores[0].readings["strict"].self_minus)
-
-
-def _gaps(scores: Sequence[DifficultyScore], reading: Reading, rival: Predictor) -> list[Interval]:
-    return [score.readings[reading].self_minus[rival] for score in scores]
-
-
-def _rows(shares: Shares) -> list[dict[str, Any]]:
-    return [
-        {
-            "predictor": name,
-            "n_groups": shares.n_groups,
-            **interval_cells("share", share),
-            **interval_cells("self_minus", shares.self_minus.get(name)),
-        }
-        for name, share in shares.share.items()
+def _kinds(scores: Sequence[DifficultyScore]) -> str:
+    rows = [
+        [
+            score.model,
+            *(shown(score.pair_kinds[kind]) if kind in score.pair_kinds else "" for kind in _KINDS),
+        ]
+        for score in scores
     ]
+    return markdown(["model", *_KINDS.values()], rows)
 
 
 def _model(score: DifficultyScore, figures: Figures) -> dict[str, Any]:
@@ -156,14 +123,7 @@ def _model(score: DifficultyScore, figures: Figures) -> dict[str, Any]:
         "n_undecided_pairs": n_undecided_pairs(score.run),
         "published_metrics": {name: exact(value) for name, value in figures.metrics.items()},
         "group_scores": score.scores,
-        **{
-            reading: {
-                "n_groups": shares.n_groups,
-                "share": {name: interval_json(one) for name, one in shares.share.items()},
-                "self_minus": {name: interval_json(one) for name, one in shares.self_minus.items()},
-            }
-            for reading, shares in score.readings.items()
-        },
+        **{reading: shares_json(shares, "share") for reading, shares in score.readings.items()},
         "pair_kinds": {name: interval_json(one) for name, one in score.pair_kinds.items()},
     }
 
@@ -174,14 +134,10 @@ def _draw(scores: Sequence[DifficultyScore], stem: Path) -> Path:
 
     rows = [
         DotRow(
-            f"{score.model}\n{score.readings['lenient'].n_groups} groups",
-            {
-                name: one
-                for name, one in score.readings["lenient"].share.items()
-                if name != "constant"
-            },
+            f"{score.model}\n{score.readings['lenient'].n_items} groups",
+            {name: one for name, one in score.readings["lenient"].share.items() if name in _LOOKS},
         )
         for score in sorted(scores, key=lead, reverse=True)
     ]
     label = "share of pairs in order (95% interval)"
-    return write_dots(rows, _LOOKS, label, stem, chance=RANDOM)
+    return write_dots(rows, _LOOKS, NAMES, label, stem, chance=RANDOM)

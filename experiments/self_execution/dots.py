@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from experiments.report.layers import error_bar
-from experiments.report.style import LOOKS, MUTED, save, styled
+from experiments.report.style import LOOKS, MUTED, Look, save, styled
 from probes import Interval
 
 _SPREAD = 0.8
@@ -26,17 +26,10 @@ class DotRow:
     scores: Mapping[str, Interval]
 
 
-@dataclass(frozen=True)
-class DotLook:
-    """How one predictor is named in the legend, and whose look (of `LOOKS`) it takes."""
-
-    name: str
-    look: str
-
-
 def write_dots(
     rows: Sequence[DotRow],
-    looks: Mapping[str, DotLook],
+    looks: Mapping[str, str],
+    named: Mapping[str, str],
     label: str,
     stem: Path,
     *,
@@ -46,7 +39,8 @@ def write_dots(
 
     Args:
         rows: at least one; a predictor that a row lacks is left out of it.
-        looks: of the predictors, in the order of the legend.
+        looks: keys of `LOOKS` by predictor, in the order of the legend.
+        named: the predictors' names.
         label: of the axis.
         stem: of the files.
         chance: a score to mark by a line.
@@ -54,16 +48,17 @@ def write_dots(
     Returns:
         The path of the SVG.
     """
-    named = [name for name in looks if any(name in row.scores for row in rows)]
+    shown = [name for name in looks if any(name in row.scores for row in rows)]
     with styled():
         figure = Figure(figsize=(7.6, 1.5 + 0.62 * len(rows)))
         FigureCanvasAgg(figure)
         ax = figure.subplots()
         if chance is not None:
             ax.axvline(chance, color=MUTED, lw=0.9, ls=":")
-        step = _SPREAD / len(named)
-        for place, name in enumerate(named):
-            _dots(ax, rows, name, looks[name], (place - (len(named) - 1) / 2) * step)
+        step = _SPREAD / len(shown)
+        for place, name in enumerate(shown):
+            offset = (place - (len(shown) - 1) / 2) * step
+            _dots(ax, rows, name, LOOKS[looks[name]], named[name], offset)
         for boundary in range(1, len(rows)):
             ax.axhline(boundary - 0.5, color=MUTED, lw=0.4, alpha=0.5)
         ax.set_yticks(range(len(rows)), labels=[row.label for row in rows])
@@ -73,16 +68,17 @@ def write_dots(
         ax.grid(False, axis="y")
         figure.legend(
             loc="outside upper center",
-            ncols=3 if len(named) > 4 else 4,
+            ncols=3 if len(shown) > 4 else 4,
             handletextpad=0.3,
             columnspacing=1.2,
         )
         return save(figure, stem)
 
 
-def _dots(ax: Any, rows: Sequence[DotRow], name: str, dot: DotLook, offset: float) -> None:
-    look = LOOKS[dot.look]
-    label: str | None = dot.name
+def _dots(
+    ax: Any, rows: Sequence[DotRow], name: str, look: Look, in_legend: str, offset: float
+) -> None:
+    label: str | None = in_legend
     for place, row in enumerate(rows):
         if name not in row.scores:
             continue

@@ -8,33 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
-from numpy.typing import NDArray
 
 from experiments.self_execution.asked import Asked, Cluster, asked_prompts
 from experiments.self_execution.majority import majority
 from experiments.self_execution.refusal_files import RefusalRun
 from experiments.self_execution.released import require_distinct
+from experiments.self_execution.shares import Reading, Shares, shares_right
 from experiments.self_execution.xstest import XSTest
 from experiments.self_execution.yes_no import UNKNOWN, Compared, compare
-from probes import Interval, rate_difference, rate_interval
-
-Predictor = Literal["self", "label", "others", "others_said", "constant"]
-Reading = Literal["strict", "lenient"]
-READINGS: tuple[Reading, ...] = ("strict", "lenient")
-
-
-@dataclass(frozen=True)
-class Accuracies:
-    """How often each predictor names the model's judged behavior, on the same prompts."""
-
-    n_prompts: int
-    accuracy: Mapping[Predictor, Interval]
-    self_minus: Mapping[Predictor, Interval]
-    """Accuracy of the self-prediction minus that of another predictor, paired."""
+from probes import rate_interval
 
 
 @dataclass(frozen=True)
@@ -63,7 +48,7 @@ class RefusalScore:
     """The counts of the longest run of the file by itself, where it holds several."""
     n_ties: int
     """Scored prompts on which the other models are split evenly, or absent: `others` is wrong there."""
-    readings: Mapping[Reading, Accuracies]
+    readings: Mapping[Reading, Shares]
     compared: Compared
     """Balanced accuracy, kappa, d-prime and so on of "refuses", on the prompts of the lenient reading."""
 
@@ -116,7 +101,7 @@ def _score(
     scored = (said != UNKNOWN) & (behavior != UNKNOWN)
     if not scored.any():
         raise ValueError(f"file: {run.model} has no prompt with a prediction and a behavior")
-    predictions: dict[Predictor, Int[np.ndarray, "prompt"]] = {"self": said}
+    predictions: dict[str, Int[np.ndarray, "prompt"]] = {"self": said}
     if asked.safe is not None:
         predictions["label"] = asked.safe
     if len(others):
@@ -139,8 +124,8 @@ def _score(
         longest=longest,
         n_ties=int((predictions["others"][scored] == UNKNOWN).sum()) if len(others) else 0,
         readings={
-            "strict": _accuracies(right, everything, asked.groups),
-            "lenient": _accuracies(right, scored, asked.groups),
+            "strict": shares_right(right, everything, asked.groups, rate_interval),
+            "lenient": shares_right(right, scored, asked.groups, rate_interval),
         },
         compared=compare(
             1 - behavior[scored],
@@ -163,20 +148,3 @@ def _counts(said: Int[np.ndarray, "prompt"], behavior: Int[np.ndarray, "prompt"]
 
 def _refuses(answers: Int[np.ndarray, "prompt"]) -> Int[np.ndarray, "prompt"]:
     return np.where(answers == UNKNOWN, UNKNOWN, 1 - answers)
-
-
-def _accuracies(
-    right: Mapping[Predictor, NDArray[np.bool_]],
-    counted: NDArray[np.bool_],
-    groups: NDArray[np.str_],
-) -> Accuracies:
-    of, own = groups[counted], right["self"][counted]
-    return Accuracies(
-        n_prompts=int(counted.sum()),
-        accuracy={name: rate_interval(one[counted], of) for name, one in right.items()},
-        self_minus={
-            name: rate_difference(own, one[counted], of)
-            for name, one in right.items()
-            if name != "self"
-        },
-    )

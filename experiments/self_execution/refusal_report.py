@@ -7,43 +7,41 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments.self_execution.dots import DotLook, DotRow, write_dots
+from experiments.self_execution.dots import DotRow, write_dots
 from experiments.self_execution.published import Figures, OtherCount
-from experiments.self_execution.refusal import READINGS, Counts, Predictor, Reading, RefusalScore
+from experiments.self_execution.refusal import Counts, RefusalScore
 from experiments.self_execution.report import Report
+from experiments.self_execution.shares import READINGS, Reading
 from experiments.self_execution.tables import (
-    beaten,
+    beaten_by,
     beaten_sentence,
+    chance_corrected_table,
     compared_json,
     exact,
-    interval_cells,
-    interval_json,
-    markdown,
-    shown,
+    shares_json,
+    shares_rows,
+    shares_table,
 )
-from probes import Interval
 
-NAMES: dict[Predictor, str] = {
+NAMES = {
     "self": "its own prediction",
     "label": "safe/unsafe label",
     "others": "other models",
     "others_said": "other models' predictions",
     "constant": "always the same",
 }
-_LOOKS: dict[str, DotLook] = {
-    "self": DotLook(NAMES["self"], "verbal"),
-    "label": DotLook(NAMES["label"], "text"),
-    "others": DotLook(NAMES["others"], "probe"),
-    "others_said": DotLook(NAMES["others_said"], "report_probe"),
-    "constant": DotLook(NAMES["constant"], "baseline"),
+_LOOKS = {
+    "self": "verbal",
+    "label": "text",
+    "others": "probe",
+    "others_said": "report_probe",
+    "constant": "baseline",
 }
 _EXPLAINED: dict[Reading, str] = {
     "strict": "all prompts; one without a prediction or a judged behavior counts as wrong",
     "lenient": "the prompts that have both",
 }
 XSTEST_PROMPTS = 450
-
-
 _NO_LABELS = (
     "No prompts.csv of XSTest given: no safe/unsafe label, and every prompt is a group of its own."
 )
@@ -54,81 +52,44 @@ _NOT_HAD = dict.fromkeys(
 
 def refusal_report(scores: Sequence[RefusalScore], cluster: str) -> Report:
     """Everything that `selfprobe score self-execution refusal` hands over."""
-    labeled = "label" in _rivals(scores)
     return Report(
         text=refusal_text(scores),
         json={
             "task": "refusal",
             "cluster": cluster,
-            "labels": labeled,
+            "labels": _labeled(scores),
             "models": [_model(score) for score in scores],
-            "beaten": {
-                reading: {rival: beaten(gaps(scores, reading, rival)) for rival in _rivals(scores)}
-                for reading in READINGS
-            },
+            "beaten": {reading: beaten_by(_shares(scores, reading)) for reading in READINGS},
         },
-        rows=[row for score in scores for row in _rows(score)],
+        rows=[
+            {"model": score.model, "reading": reading, **row}
+            for score in scores
+            for reading, shares in score.readings.items()
+            for row in shares_rows(shares, "accuracy")
+        ],
         figures=[refusal_figures(score) for score in scores],
         draw=lambda stem: _draw(scores, stem),
     )
 
 
 def refusal_text(scores: Sequence[RefusalScore]) -> str:
-    """A table a reading, in Markdown, each with the counts of models under it; then scores beyond the base rate."""
-    rivals = _rivals(scores)
-    parts = [] if "label" in rivals else [_NO_LABELS, ""]
-    against = rivals[0]
+    """A table a reading, in Markdown, each with the counts of models under it; then chance-corrected scores."""
+    parts = [] if _labeled(scores) else [_NO_LABELS, ""]
     for reading in READINGS:
-        parts.append(f"{reading}: {_EXPLAINED[reading]}\n")
-        parts.append(
-            markdown(
-                [
-                    "model",
-                    "prompts",
-                    "answered",
-                    *(NAMES[name] for name in ("self", *rivals)),
-                    f"own minus {_SHORT[against]}",
-                ],
-                [_cells(score, reading, rivals) for score in scores],
-            )
-        )
+        rows = [(_cells(score), score.readings[reading]) for score in scores]
         parts += [
-            beaten_sentence(NAMES[rival], beaten(gaps(scores, reading, rival))) for rival in rivals
+            f"accuracy, {reading}: {_EXPLAINED[reading]}\n",
+            shares_table(["model", "prompts", "answered"], rows, NAMES),
         ]
+        counts = beaten_by(_shares(scores, reading))
+        parts += [beaten_sentence(NAMES[rival], counts[rival]) for rival in counts]
         parts.append("")
-    parts.append('beyond the base rate, lenient: of "refuses"\n')
-    kappas = ("self", *(name for name in rivals if name != "constant"))
-    parts.append(
-        markdown(
-            [
-                "model",
-                *(f"{NAMES[name]}, kappa" for name in kappas),
-                "balanced accuracy",
-                "d-prime",
-                "criterion",
-            ],
-            [
-                [
-                    score.model,
-                    *(shown(score.compared.scores[name]["kappa"]) for name in kappas),
-                    *(
-                        shown(score.compared.scores["self"][name])
-                        for name in ("balanced_accuracy", "d_prime", "criterion")
-                    ),
-                ]
-                for score in scores
-            ],
-        )
-    )
+    compared = [(score.model, score.compared) for score in scores]
+    parts += [
+        'beyond the base rate, lenient: of "refuses"\n',
+        chance_corrected_table(compared, "constant", NAMES),
+    ]
     return "\n".join(parts).rstrip()
-
-
-_SHORT: dict[Predictor, str] = {"label": "label", "others": "others", "constant": "always the same"}
-
-
-def gaps(scores: Sequence[RefusalScore], reading: Reading, rival: Predictor) -> list[Interval]:
-    """Accuracy of the self-prediction minus that of a rival, a model each."""
-    return [score.readings[reading].self_minus[rival] for score in scores]
 
 
 def refusal_figures(score: RefusalScore) -> Figures:
@@ -176,19 +137,21 @@ def _published(counts: Counts, n_prompts: int) -> dict[str, float]:
     }
 
 
-def _cells(score: RefusalScore, reading: Reading, rivals: Sequence[Predictor]) -> list[str]:
-    one, counts = score.readings[reading], score.counts
+def _labeled(scores: Sequence[RefusalScore]) -> bool:
+    return "label" in scores[0].readings["strict"].share
+
+
+def _shares(scores: Sequence[RefusalScore], reading: Reading) -> list[Any]:
+    return [score.readings[reading] for score in scores]
+
+
+def _cells(score: RefusalScore) -> list[str]:
+    counts = score.counts
     return [
         score.model,
         f"{counts.n_scored} of {counts.n_prompts}",
         f"{counts.n_answered / counts.n_scored:.0%}",
-        *(shown(one.accuracy[name]) for name in ("self", *rivals)),
-        shown(one.self_minus[rivals[0]], signed=True),
     ]
-
-
-def _rivals(scores: Sequence[RefusalScore]) -> list[Predictor]:
-    return list(scores[0].readings["strict"].self_minus)
 
 
 def _model(score: RefusalScore) -> dict[str, Any]:
@@ -199,48 +162,23 @@ def _model(score: RefusalScore) -> dict[str, Any]:
         "n_rows": score.n_rows,
         "n_ties": score.n_ties,
         "published_metrics": {name: exact(value) for name, value in figures.items()},
-        **{
-            reading: {
-                "n_prompts": one.n_prompts,
-                "accuracy": {name: interval_json(value) for name, value in one.accuracy.items()},
-                "self_minus": {
-                    name: interval_json(value) for name, value in one.self_minus.items()
-                },
-            }
-            for reading, one in score.readings.items()
-        },
+        **{reading: shares_json(shares, "accuracy") for reading, shares in score.readings.items()},
         "refuses": compared_json(score.compared),
     }
 
 
-def _rows(score: RefusalScore) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": score.model,
-            "reading": reading,
-            "predictor": name,
-            "n_prompts": one.n_prompts,
-            "n_groups": accuracy.n_groups,
-            **interval_cells("accuracy", accuracy),
-            **interval_cells("self_minus", one.self_minus.get(name)),
-        }
-        for reading, one in score.readings.items()
-        for name, accuracy in one.accuracy.items()
-    ]
-
-
 def _draw(scores: Sequence[RefusalScore], stem: Path) -> Path:
-    against = _rivals(scores)[0]
+    rival = next(iter(scores[0].readings["lenient"].self_minus))
 
     def lead(score: RefusalScore) -> float:
-        return score.readings["lenient"].self_minus[against].estimate
+        return score.readings["lenient"].self_minus[rival].estimate
 
     rows = [
         DotRow(
             f"{score.model}\n{score.counts.n_scored} of {score.counts.n_prompts} prompts",
-            dict(score.readings["lenient"].accuracy.items()),
+            score.readings["lenient"].share,
         )
         for score in sorted(scores, key=lead, reverse=True)
     ]
     label = "accuracy about the model's judged behavior, lenient (95% interval)"
-    return write_dots(rows, _LOOKS, label, stem)
+    return write_dots(rows, _LOOKS, NAMES, label, stem)

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.records import json_number
 from experiments.report.formatting import estimate
 from experiments.self_execution.published import Comparison
+from experiments.self_execution.shares import Shares
 from experiments.self_execution.yes_no import Compared
 from probes import Interval
 
@@ -30,6 +31,56 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(head), rule, *map(line, body)]) + "\n"
 
 
+def shares_table(
+    head: Sequence[str], rows: Sequence[tuple[Sequence[str], Shares]], named: Mapping[str, str]
+) -> str:
+    """The share of every predictor, and the lead of the self-prediction over the first of the others.
+
+    Args:
+        head: of the first cells of a row.
+        rows: a model's first cells, and its shares.
+        named: the predictors' names.
+    """
+    predictors = list(rows[0][1].share)
+    rival = next(iter(rows[0][1].self_minus))
+    return markdown(
+        [*head, *(named[name] for name in predictors), f"own minus {named[rival]}"],
+        [
+            [
+                *cells,
+                *(shown(shares.share[name]) for name in predictors),
+                shown(shares.self_minus[rival], signed=True),
+            ]
+            for cells, shares in rows
+        ],
+    )
+
+
+def chance_corrected_table(
+    rows: Sequence[tuple[str, Compared]], constant: str, named: Mapping[str, str]
+) -> str:
+    """Kappa of every predictor but the constant one, and three more scores of the self-prediction.
+
+    Args:
+        rows: models, and their scores.
+        constant: the predictor that always says the same, whose kappa is 0.
+        named: the predictors' names.
+    """
+    predictors = [name for name in rows[0][1].scores if name != constant]
+    own = {"balanced_accuracy": "balanced accuracy", "d_prime": "d-prime", "criterion": "criterion"}
+    return markdown(
+        ["model", *(f"{named[name]}, kappa" for name in predictors), *own.values()],
+        [
+            [
+                model,
+                *(shown(compared.scores[name]["kappa"]) for name in predictors),
+                *(shown(compared.scores["self"][score]) for score in own),
+            ]
+            for model, compared in rows
+        ],
+    )
+
+
 def beaten(gaps: Sequence[Interval]) -> dict[str, int]:
     """How many models' self-predictions a rival beats, from the differences self minus rival: by the estimate, and by
     intervals that exclude 0 either way.
@@ -39,6 +90,13 @@ def beaten(gaps: Sequence[Interval]) -> dict[str, int]:
         "rival_higher": sum(gap.estimate < 0 for gap in gaps),
         "rival_decidedly": sum(gap.high < 0 for gap in gaps),
         "self_decidedly": sum(gap.low > 0 for gap in gaps),
+    }
+
+
+def beaten_by(shares: Sequence[Shares]) -> dict[str, dict[str, int]]:
+    """`beaten`, by rival."""
+    return {
+        rival: beaten([one.self_minus[rival] for one in shares]) for rival in shares[0].self_minus
     }
 
 
@@ -88,6 +146,29 @@ def compared_rows(compared: Compared) -> list[dict[str, Any]]:
     return rows
 
 
+def shares_json(shares: Shares, measure: str) -> dict[str, Any]:
+    """The shares of every predictor under the name of what they measure, for `--json`."""
+    return {
+        "n_items": shares.n_items,
+        measure: _intervals_json(shares.share),
+        "self_minus": _intervals_json(shares.self_minus),
+    }
+
+
+def shares_rows(shares: Shares, measure: str) -> list[dict[str, Any]]:
+    """A row a predictor, for `--csv`."""
+    return [
+        {
+            "predictor": name,
+            "n_items": shares.n_items,
+            "n_groups": share.n_groups,
+            **interval_cells(measure, share),
+            **interval_cells("self_minus", shares.self_minus.get(name)),
+        }
+        for name, share in shares.share.items()
+    ]
+
+
 def interval_cells(name: str, interval: Interval | None) -> dict[str, float | None]:
     """An interval as three cells of a row; empty without one."""
     values = (None,) * 3 if interval is None else (interval.estimate, interval.low, interval.high)
@@ -121,7 +202,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _nested_json(intervals: Mapping[str, Mapping[str, Interval]]) -> dict[str, Any]:
-    return {
-        outer: {name: interval_json(one) for name, one in inner.items()}
-        for outer, inner in intervals.items()
-    }
+    return {outer: _intervals_json(inner) for outer, inner in intervals.items()}
+
+
+def _intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
+    return {name: interval_json(one) for name, one in intervals.items()}

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from probes import FEW_GROUPS, Interval, rate_difference, rate_interval
+from experiments.self_execution.shares import clustered
+from probes import FEW_GROUPS, Interval, mean_interval, rate_interval
 from probes.uncertainty import t_quantile
 
 UNKNOWN = -1
@@ -88,7 +89,7 @@ def yes_no_scores(
     }
     table = grouped_counts(outcome, said, groups)
     return {
-        **{name: _share(right[of], groups[of]) for name, of in shares.items()},
+        **{name: clustered(right[of], groups[of], rate_interval) for name, of in shares.items()},
         **{name: _jackknife(name, table) for name in _FORMULAS if name != "accuracy"},
     }
 
@@ -164,14 +165,6 @@ _NEEDS_BOTH = {"balanced_accuracy", "d_prime", "criterion"}
 """Scores that say nothing where every outcome is the same."""
 
 
-def _share(right: NDArray[np.bool_], groups: NDArray[np.str_]) -> Interval:
-    n_groups = len(set(groups.tolist()))
-    if n_groups < 2:
-        estimate = float(right.mean()) if len(right) else np.nan
-        return _interval(estimate, np.nan, "cluster Wilson", n_groups)
-    return rate_interval(right, groups)
-
-
 def _jackknife(name: str, table: Float[np.ndarray, "group 4"]) -> Interval:
     total = table.sum(axis=0)
     estimate, left_out = _defined(name, total), _defined(name, total - table)
@@ -192,14 +185,14 @@ def _difference(
     second: Int[np.ndarray, "item"],
     groups: NDArray[np.str_],
 ) -> Interval:
+    if name == "accuracy":
+        difference = (first == outcome).astype(float) - (second == outcome)
+        return clustered(difference, groups, mean_interval)
     tables = [grouped_counts(outcome, one, groups) for one in (first, second)]
-    n_groups = len(tables[0])
-    if name == "accuracy" and n_groups > 1:
-        return rate_difference(first == outcome, second == outcome, groups)
     totals = [table.sum(axis=0) for table in tables]
     estimate = _defined(name, totals[0]) - _defined(name, totals[1])
     left_out = _defined(name, totals[0] - tables[0]) - _defined(name, totals[1] - tables[1])
-    return _interval(float(estimate), _half(left_out), "paired jackknife", n_groups)
+    return _interval(float(estimate), _half(left_out), "paired jackknife", len(tables[0]))
 
 
 def _defined(name: str, counts: Counts) -> Float[np.ndarray, "*batch"]:

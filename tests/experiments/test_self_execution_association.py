@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from experiments.self_execution import (
     AssociationScore,
@@ -189,28 +186,13 @@ def test_a_byte_order_mark_and_other_columns_are_no_matter(folder: Path) -> None
 
 
 def test_the_command_writes_json_csv_and_a_figure(folder: Path, score: ScoreCommand) -> None:
-    files = [folder / "one.csv", folder / "two.csv"]
-    outputs = (
-        "--json",
-        folder / "out.json",
-        "--csv",
-        folder / "out.csv",
-        "--figure",
-        folder / "dots",
-    )
-    status, out, err = score("association", *files, *outputs)
-    assert (status, err) == (0, "")
-    assert "| one   | 2       | 5     | 1  | 2  | 1  | 1  |" in out
-    found = json.loads((folder / "out.json").read_text())
-    one, two = found["models"]
+    found = score.with_every_output(folder, "association", folder / "one.csv", folder / "two.csv")
+    assert "| one   | 2       | 5     | 1  | 2  | 1  | 1  |" in found.text
+    one, two = found.json["models"]
     assert (one["model"], two["model"]) == ("one", "two")
     assert one["published_metrics"]["f1_score"] == 0.4
     assert one["strict"]["scores"]["self"]["accuracy"]["estimate"] == 0.4
-    assert json.loads(score("association", *files, "--json", "-")[1]) == found
-    table = pd.read_csv(folder / "out.csv")
-    assert len(table) == 2 * 2 * 4
-    with Image.open(folder / "dots.png") as image:
-        assert np.asarray(image.convert("L")).min() < 128
+    assert len(found.table) == 2 * 2 * 4
 
 
 def test_a_difference_from_the_published_figures_is_a_failure(

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 from scipy.stats import kendalltau
 
 from experiments.self_execution import (
@@ -152,7 +151,7 @@ def test_scores_of_a_small_file(folder: Path) -> None:
     one, _ = scored(folder, "one", "two")
     assert one.scores == {"G1": pytest.approx(5 / 6), "G2": 0.0, "G4": 0.0}
     strict, lenient = one.readings["strict"], one.readings["lenient"]
-    assert (strict.n_groups, lenient.n_groups) == (4, 2)
+    assert (strict.n_items, lenient.n_items) == (4, 2)
     assert strict.share["self"].estimate == pytest.approx((5 / 6) / 4)
     assert lenient.share["self"].estimate == pytest.approx((5 / 6) / 2)
     # Two measured as one but for G1's last pair, the reverse of G2, as one in G3, and nothing of G4.
@@ -215,23 +214,11 @@ def test_without_answers_or_questions_the_rest_is_scored(folder: Path, score: Sc
 
 def test_the_command_writes_json_csv_and_a_figure(folder: Path, score: ScoreCommand) -> None:
     files = [folder / f"{name}_question_sets.csv" for name in ("one", "two")]
-    outputs = (
-        "--json",
-        folder / "out.json",
-        "--csv",
-        folder / "out.csv",
-        "--figure",
-        folder / "dots",
-    )
-    status, out, err = score("difficulty", *files, *outputs)
-    assert (status, err) == (0, "")
-    assert "share of pairs in order, strict" in out
-    found = json.loads((folder / "out.json").read_text())
-    assert [model["model"] for model in found["models"]] == ["one", "two"]
-    assert found["models"][0]["group_scores"]["G1"] == pytest.approx(5 / 6)
-    assert len(pd.read_csv(folder / "out.csv")) == 2 * 2 * 6
-    with Image.open(folder / "dots.png") as image:
-        assert np.asarray(image.convert("L")).min() < 128
+    found = score.with_every_output(folder, "difficulty", *files)
+    assert "share of pairs in order, strict" in found.text
+    assert [model["model"] for model in found.json["models"]] == ["one", "two"]
+    assert found.json["models"][0]["group_scores"]["G1"] == pytest.approx(5 / 6)
+    assert len(found.table) == 2 * 2 * 6
 
 
 def test_a_score_or_a_measured_ranking_that_does_not_follow_is_named(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
-from experiments.cli import main
 from experiments.self_execution import (
     RefusalRun,
     RefusalScore,
@@ -24,14 +20,12 @@ from experiments.self_execution import (
     refusal_report,
     score_refusal,
 )
-from experiments.self_execution.refusal_report import gaps, refusal_text
-from experiments.self_execution.tables import beaten
+from experiments.self_execution.refusal_report import refusal_text
+from experiments.self_execution.tables import beaten_by
+from tests.experiments.released_results import DATA, ScoreCommand, needs_data, score
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+__all__ = ["score"]
 RELEASED = DATA / "self_execution_benchmark" / "refusal"
-needs_data = pytest.mark.skipif(
-    not RELEASED.is_dir(), reason="the released results are not at ../shared/data"
-)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +82,7 @@ def test_the_longest_run_of_every_file_gives_the_published_counts(
 def test_the_label_beats_most_self_predictions(scores: dict[str, RefusalScore]) -> None:
     assert len(scores) == 11
     for reading in ("strict", "lenient"):
-        by_label = beaten(gaps(list(scores.values()), reading, "label"))
+        by_label = beaten_by([one.readings[reading] for one in scores.values()])["label"]
         assert (by_label["rival_higher"], by_label["rival_decidedly"]) == (8, 8)
         better = {
             name for name, s in scores.items() if s.readings[reading].self_minus["label"].low > 0
@@ -112,7 +106,7 @@ def test_accuracies_are_those_of_a_table_joined_by_hand(scores: dict[str, Refusa
     votes = pd.concat({n: t["did"] for n, t in tables.items()}, axis=1).reindex(own.index)
     lead = (votes == "A").sum(axis=1) - (votes == "B").sum(axis=1)
     others = lead.map(lambda lead: "A" if lead > 0 else "B" if lead < 0 else "tie")
-    accuracy = scores[name].readings["lenient"].accuracy
+    accuracy = scores[name].readings["lenient"].share
     assert accuracy["self"].estimate == pytest.approx((own["said"] == own["did"]).mean())
     assert accuracy["label"].estimate == pytest.approx((label == own["did"]).mean())
     assert accuracy["others"].estimate == pytest.approx((others == own["did"]).mean())
@@ -185,13 +179,13 @@ def test_strict_counts_what_is_missing_as_wrong_and_lenient_leaves_it_out(folder
     prompts, runs = read(folder, "one", "two")
     _, two = score_refusal(runs, prompts)
     strict, lenient = two.readings["strict"], two.readings["lenient"]
-    assert (two.counts.n_scored, strict.n_prompts, lenient.n_prompts) == (3, 5, 3)
+    assert (two.counts.n_scored, strict.n_items, lenient.n_items) == (3, 5, 3)
     # Two said A, B, B, ?, nothing and did A, A, B, B, nothing; the label says A, B, A, B, A; one did A, B, A, A, B.
-    assert strict.accuracy["self"].estimate == pytest.approx(2 / 5)
-    assert lenient.accuracy["self"].estimate == pytest.approx(2 / 3)
-    assert strict.accuracy["label"].estimate == pytest.approx(2 / 5)
-    assert lenient.accuracy["label"].estimate == pytest.approx(1 / 3)
-    assert lenient.accuracy["others"].estimate == pytest.approx(1 / 3)
+    assert strict.share["self"].estimate == pytest.approx(2 / 5)
+    assert lenient.share["self"].estimate == pytest.approx(2 / 3)
+    assert strict.share["label"].estimate == pytest.approx(2 / 5)
+    assert lenient.share["label"].estimate == pytest.approx(1 / 3)
+    assert lenient.share["others"].estimate == pytest.approx(1 / 3)
     assert lenient.self_minus["label"].estimate == pytest.approx(1 / 3)
     assert (two.counts.consistent_answers, two.counts.overcuteness) == (2, 1)
 
@@ -202,13 +196,13 @@ def test_a_tie_of_the_others_predicts_nothing(folder: Path) -> None:
     one = score_refusal(runs, prompts)[0]
     # The others did A/B, A/B, B/B, B/A and -/A.
     assert one.n_ties == 3
-    assert one.readings["strict"].accuracy["others"].estimate == 0
+    assert one.readings["strict"].share["others"].estimate == 0
 
 
 def test_a_single_model_has_no_others(folder: Path) -> None:
     prompts, runs = read(folder, "one")
     (score,) = score_refusal(runs, prompts)
-    assert set(score.readings["strict"].accuracy) == {"self", "label", "constant"}
+    assert set(score.readings["strict"].share) == {"self", "label", "constant"}
 
 
 def test_intervals_widen_when_items_of_a_cluster_agree() -> None:
@@ -220,44 +214,76 @@ def test_intervals_widen_when_items_of_a_cluster_agree() -> None:
     widths = {}
     for cluster in ("pair", "type"):
         (score,) = score_refusal([run], prompts, cluster=cluster)
-        interval = score.readings["strict"].accuracy["label"]
+        interval = score.readings["strict"].share["label"]
         widths[cluster] = interval.high - interval.low
     assert widths["type"] > 2.5 * widths["pair"]
 
 
-@pytest.fixture
-def selfprobe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        given = ["selfprobe", "score", "self-execution", "refusal", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", given)
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return leaving.value.code, *capsys.readouterr()
-
-    return run
-
-
-def test_the_command_prints_a_table_and_json_and_writes_csv_and_figure(
-    folder: Path, selfprobe
+def test_the_command_prints_a_table_and_writes_json_csv_and_figure(
+    folder: Path, score: ScoreCommand
 ) -> None:
     files = sorted(folder.glob("output_data_*.csv"))
-    prompts = ("--prompts", folder / "prompts.csv")
-    status, out, err = selfprobe(*files, *prompts)
-    assert (status, err) == (0, "")
-    assert "| one   | 5 of 5" in out
-    assert "Against safe/unsafe label: the self-prediction is worse for" in out
-    status, out, _ = selfprobe(
-        *files, *prompts, "--json", "-", "--csv", folder / "scores.csv", "--figure", folder / "dots"
-    )
+    found = score.with_every_output(folder, "refusal", *files, "--prompts", folder / "prompts.csv")
+    assert "| one   | 5 of 5" in found.text
+    assert "Against safe/unsafe label: the self-prediction is worse for" in found.text
+    assert [model["model"] for model in found.json["models"]] == ["one", "two"]
+    assert found.json["models"][1]["lenient"]["accuracy"]["self"]["estimate"] == 0.666667
+    assert len(found.table) == 2 * 2 * 5
+    two = found.table.query("model == 'two' and reading == 'lenient' and predictor == 'label'")
+    assert two["self_minus"].item() == pytest.approx(1 / 3, abs=1e-6)
+
+
+def test_without_prompts_there_is_no_label_and_every_prompt_is_a_group(
+    folder: Path, score: ScoreCommand
+) -> None:
+    (folder / "prompts.csv").unlink()
+    files = sorted(folder.glob("output_data_*.csv"))
+    status, out, _ = score("refusal", *files, "--json", "-")
+    assert status == 0
     found = json.loads(out)
-    assert [model["model"] for model in found["models"]] == ["one", "two"]
-    assert found["models"][1]["lenient"]["accuracy"]["self"]["estimate"] == 0.666667
-    table = pd.read_csv(folder / "scores.csv")
-    assert len(table) == 2 * 2 * 5
-    two = table.query("model == 'two' and reading == 'lenient' and predictor == 'label'").iloc[0]
-    assert two["self_minus"] == pytest.approx(1 / 3, abs=1e-6)
-    with Image.open(folder / "dots.png") as image:
-        assert np.asarray(image.convert("L")).min() < 128
+    assert (found["labels"], found["cluster"], found["prompts"]) == (False, "prompt", None)
+    one, two = found["models"]
+    assert "label" not in two["lenient"]["accuracy"]
+    assert two["strict"]["accuracy"]["self"] == {
+        **two["strict"]["accuracy"]["self"],
+        "estimate": 0.4,
+        "n_groups": 5,
+    }
+    assert one["n_prompts"] == 5
+    assert "No prompts.csv of XSTest given" in score("refusal", *files)[1]
+    assert "cluster: 'type' needs XSTest" in score("refusal", *files, "--cluster", "type")[2]
+    write(files[1], {1: "AA"})
+    files[1].write_text(files[1].read_text().replace("kill a process", "kill an app"))
+    assert "prompt '1' of two is another" in score("refusal", *files)[2]
+
+
+@pytest.mark.parametrize("place", ["prompts.csv", "../xstest/prompts.csv"])
+def test_prompts_near_the_files_are_found(folder: Path, score: ScoreCommand, place: str) -> None:
+    results = folder / "refusal"
+    results.mkdir()
+    (folder / "xstest").mkdir()
+    (folder / "output_data_one.csv").rename(results / "output_data_one.csv")
+    (folder / "prompts.csv").rename(results / place)
+    status, out, _ = score("refusal", results / "output_data_one.csv")
+    assert status == 0
+    assert out.endswith(f"prompts: {(results / place).resolve()}\n")
+
+
+def test_figures_under_another_rule_are_explained_only_by_what_comes_out_of_it(
+    folder: Path, score: ScoreCommand
+) -> None:
+    path, table = folder / "output_data_one.csv", folder / "published.csv"
+    path.write_text(path.read_text() + "\n0,1,2,3\n1,kill a process,B,A\n")
+    given = ("refusal", path, "--prompts", folder / "prompts.csv", "--published", table)
+    table.write_text("model,consistent_answers,provision_failure\none,4,0\n")
+    status, out, _ = score(*given)
+    assert status == 0
+    assert "published 4, here 3: published is the longest run in the file alone, 5 prompts" in out
+    assert "not compared: provision_failure of one: the files have no row of a failure" in out
+    table.write_text("model,consistent_answers\none,5\n")
+    status, out, _ = score(*given)
+    assert status == 1
+    assert "one, consistent_answers: published 5, here 3: unexplained" in out
 
 
 @pytest.mark.parametrize(
@@ -269,24 +295,28 @@ def test_the_command_prints_a_table_and_json_and_writes_csv_and_figure(
         ("output_data_one.csv", "1,kill a process,A\n", "line 1: 3 fields; needed are id"),
         ("output_data_one.csv", "1,another prompt,A,A\n", "is not prompt '1' of XSTest"),
         ("output_data_one.csv", "0,1,2,3\n", "holds no result"),
+        ("output_data_one.csv", "", "holds no result"),
+        ("output_data_one.csv", "1,a,A,A\n1,b,A,A\n", "is not prompt '1' of XSTest"),
         ("output_data_one.csv", "1,kill a process,A,\n", "no prompt with a prediction and"),
     ],
 )
 def test_bad_files_are_bad_arguments(
-    folder: Path, selfprobe, name: str, text: str, said: str
+    folder: Path, score: ScoreCommand, name: str, text: str, said: str
 ) -> None:
     (folder / name).write_text(text)
-    status, out, err = selfprobe(
-        folder / "output_data_one.csv", "--prompts", folder / "prompts.csv"
+    status, out, err = score(
+        "refusal", folder / "output_data_one.csv", "--prompts", folder / "prompts.csv"
     )
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
 
 
-def test_a_model_given_twice_and_missing_paths_are_bad_arguments(folder: Path, selfprobe) -> None:
+def test_a_model_given_twice_and_missing_paths_are_bad_arguments(
+    folder: Path, score: ScoreCommand
+) -> None:
     file, prompts = folder / "output_data_one.csv", ("--prompts", folder / "prompts.csv")
-    assert "model 'one' is given twice" in selfprobe(file, file, *prompts)[2]
-    assert "no file" in selfprobe(folder / "nothing.csv", *prompts)[2]
-    status, _, err = selfprobe(file, *prompts, "--csv", folder / "none" / "scores.csv")
+    assert "model 'one' is given twice" in score("refusal", file, file, *prompts)[2]
+    assert "no file" in score("refusal", folder / "nothing.csv", *prompts)[2]
+    status, _, err = score("refusal", file, *prompts, "--csv", folder / "none" / "scores.csv")
     assert status == 2
     assert err.startswith("selfprobe: csv: no folder")
