@@ -55,7 +55,8 @@ class Asked:
 class Question:
     """A multiple-choice question.
 
-    `stem` is without the options, `options` stand in the order asked, `right` is the place of the right one.
+    `stem` is without the options, `options` stand in the order asked; `answer` is the right one, empty where it is not
+    known (a user's own questions).
     """
 
     id: str
@@ -63,12 +64,7 @@ class Question:
     stratum: str
     stem: str
     options: tuple[str, ...]
-    right: int
-
-    @property
-    def answer(self) -> str:
-        """The right option."""
-        return self.options[self.right]
+    answer: str = ""
 
     @property
     def text(self) -> str:
@@ -109,7 +105,7 @@ def questions() -> tuple[Question, ...]:
             stratum=stratum,
             stem=stem,
             options=(*wrong[:at], right, *wrong[at:]),
-            right=at,
+            answer=right,
         )
         found.append(((i + 0.5) / size[stratum, len(row)], question))
     return tuple(question for _, question in sorted(found, key=lambda pair: pair[0]))

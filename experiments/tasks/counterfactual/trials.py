@@ -1,0 +1,167 @@
+"""Generate, verify, revise: find changes of questions whose effect on the model's answer is known.
+
+A trial is a question and one or more changes of it, all of them put to the model. Its label is read off the answers
+alone. A trial without a label (an unreadable or undecided answer) and one whose label is not wanted any more are
+revised: the question is tried with the next change of its own seeded order, until it is kept or its attempts are used
+up. A question is kept at most once, so that no two items ask the same. Kept labels are balanced in all, and as nearly
+as the model lets them within each change, so that the change alone does not tell the label.
+
+Nothing here consults a probe, a text classifier or a self-prediction.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from experiments.tasks.counterfactual.answering import Answers, answers_to
+from experiments.tasks.counterfactual.perturbing import Perturbation, perturbations
+from experiments.tasks.counterfactual.pool import Asked, Question
+from experiments.tasks.runner import Runner
+
+ATTEMPTS = 4
+"""Most changes that are tried on a question."""
+_CHUNK = (8, 48)
+"""Fewest and most questions that are tried at once; fewer towards the end, where most would be of no use."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A changed question: the change's name and kind, and the question as it is then put."""
+
+    name: str
+    kind: str
+    asked: Asked
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A question, its changes, and what the model answered to all of them."""
+
+    question: Question
+    changes: tuple[Change, ...]
+    before: Answers
+    after: tuple[Answers, ...]
+
+
+Propose = Callable[[Sequence[tuple[Question, int]], Runner], Sequence[Sequence[Change]]]
+"""From questions and the number of changes tried on each so far to the changes to try next."""
+Label = Callable[[Trial], int | None]
+"""0 or 1, or None where the trial is of no use."""
+
+
+def pool_changes(per_trial: int = 1) -> Propose:
+    """Propose the pool's changes, `per_trial` at once, in an order of each question's own."""
+
+    def propose(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
+        return [drawn_changes(question, attempt, per_trial) for question, attempt in tried]
+
+    return propose
+
+
+def drawn_changes(question: Question, attempt: int, n: int) -> list[Change]:
+    """The pool's next `n` changes of a question, in an order of the question's own."""
+    pool = list(perturbations().values())
+    random.Random(question.stem).shuffle(pool)
+    drawn = [pool[i % len(pool)] for i in range(attempt * n, (attempt + 1) * n)]
+    return [changed(perturbation, question) for perturbation in drawn]
+
+
+def changed(perturbation: Perturbation, question: Question) -> Change:
+    """A perturbation of the pool, applied."""
+    return Change(perturbation.name, perturbation.kind, perturbation.apply(question))
+
+
+def verified_trials(
+    questions: Sequence[Question],
+    n: int | None,
+    run: Runner,
+    *,
+    propose: Propose,
+    label: Label,
+    balanced: bool = True,
+    attempts: int = ATTEMPTS,
+) -> list[Trial]:
+    """At most `n` trials with a label, one a question; None is as many as the questions give.
+
+    They are fewer where the questions are used up. Balanced ones hold no label more than `n / 2` times (rounded up),
+    and any prefix holds both labels in about their overall share. The same questions, model and samples give the same
+    trials.
+
+    Raises:
+        RuntimeError: not one trial has a label.
+    """
+    wanted = len(questions) if n is None else n
+    kept: list[tuple[Trial, int]] = []
+    balance = _Balance(-(-wanted // 2)) if balanced else None
+    waiting = [(question, 0) for question in _without_twins(questions)]
+    while waiting and len(kept) < wanted:
+        size = min(max(2 * (wanted - len(kept)), _CHUNK[0]), _CHUNK[1])
+        chunk, waiting = waiting[:size], waiting[size:]
+        revised = []
+        for (_, attempt), trial in zip(chunk, _tried(chunk, run, propose), strict=True):
+            found = label(trial)
+            useful = found is not None and (balance is None or balance.takes(trial, found))
+            if useful and len(kept) < wanted:
+                assert found is not None
+                kept.append((trial, found))
+            elif trial.before.usual is not None and attempt + 1 < attempts:
+                revised.append((trial.question, attempt + 1))
+        # Revised ones come first: what the model answers to the unchanged question is known.
+        waiting = revised + waiting
+    if not kept:
+        raise RuntimeError(
+            f"items: the model's answers to {len(questions)} questions and their changes could not be read or "
+            "did not vary, so that there is no item; take another model or questions of your own (--items)"
+        )
+    return _interleaved(kept)
+
+
+class _Balance:
+    """Which labels are still wanted: half of each in all, and no label ahead by more than one within a change."""
+
+    def __init__(self, quota: int) -> None:
+        self._left = {0: quota, 1: quota}
+        self._seen: Counter[tuple[str, int]] = Counter()
+
+    def takes(self, trial: Trial, label: int) -> bool:
+        """Whether a label is wanted; counts it if so."""
+        name = trial.changes[0].name
+        if not self._left[label] or self._seen[name, label] > self._seen[name, 1 - label]:
+            return False
+        self._left[label] -= 1
+        self._seen[name, label] += 1
+        return True
+
+
+def _tried(chunk: Sequence[tuple[Question, int]], run: Runner, propose: Propose) -> list[Trial]:
+    """Put the questions and their next changes to the model, all in one call."""
+    changes = propose(chunk, run)
+    asked = [question.asked() for question, _ in chunk]
+    asked += [change.asked for each in changes for change in each]
+    answers = iter(answers_to(asked, run))
+    before = [next(answers) for _ in chunk]
+    return [
+        Trial(question, tuple(each), own, tuple(next(answers) for _ in each))
+        for (question, _), own, each in zip(chunk, before, changes, strict=True)
+    ]
+
+
+def _without_twins(questions: Sequence[Question]) -> list[Question]:
+    """The questions without those whose words were asked before, whatever their case and spacing."""
+    firsts: dict[str, Question] = {}
+    for question in questions:
+        firsts.setdefault(" ".join(question.text.lower().split()), question)
+    return list(firsts.values())
+
+
+def _interleaved(kept: Sequence[tuple[Trial, int]]) -> list[Trial]:
+    total = Counter(label for _, label in kept)
+    seen: Counter[int] = Counter()
+    placed = []
+    for trial, label in kept:
+        placed.append(((seen[label] + 0.5) / total[label], label, trial))
+        seen[label] += 1
+    return [trial for *_, trial in sorted(placed, key=lambda place: place[:2])]
