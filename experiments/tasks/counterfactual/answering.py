@@ -35,7 +35,8 @@ class Answers:
 def answers_to(asked: Sequence[Asked], run: Runner) -> list[Answers]:
     """Put every question to the model; equal ones are run once. In the order of `asked`."""
     prompts = [one.prompt(f"asked-{i}") for i, one in enumerate(asked)]
-    found = run.complete(prompts, max_new_tokens=ANSWER_TOKENS)
+    settled = [one.is_settled for one in asked]
+    found = run.complete(prompts, max_new_tokens=ANSWER_TOKENS, decided=settled)
     return [_read(one, completions) for one, completions in zip(asked, found, strict=True)]
 
 

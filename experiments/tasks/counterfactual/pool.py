@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from experiments.tasks.counterfactual.reading import chosen_option
+from experiments.tasks.counterfactual.reading import choice_is_settled, chosen_option
 from experiments.tasks.difficulty import components
 from hooks import Message, Prompt
 
@@ -49,6 +49,10 @@ class Asked:
         """The option (not its place) that an answer chooses, or None with the reason."""
         index, reason = chosen_option(answer, self.options, self.marks)
         return (None if index is None else self.options[index]), reason
+
+    def is_settled(self, answer: str) -> bool:
+        """Whether an answer that is still being written can no longer choose otherwise."""
+        return choice_is_settled(answer, self.options, self.marks)
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,32 @@ def chosen_option(
 
     `marks` are the letters or numbers under which the prompt listed the options, none where it did not.
     """
-    answer = answer.replace("\u2019", "'")
-    for run in _runs(answer, _mentions(answer, options, marks)):
-        if len({mention.option for mention in run}) == 1:
-            return run[0].option, ""
+    run = _choosing_run(answer, options, marks)
+    if run:
+        return run[0].option, ""
     if not answer.strip():
         return None, "empty answer"
     return None, "names no single option"
+
+
+def choice_is_settled(answer: str, options: Sequence[str], marks: Sequence[str] = ()) -> bool:
+    """Whether no further token can change what `chosen_option` reads in an answer that is still being written."""
+    run = _choosing_run(answer, options, marks)
+    if not run:
+        return False
+    glued = _GLUE.match(answer, run[-1].end)
+    after = answer[glued.end() if glued else run[-1].end :]
+    # As long as an option with its mark may still be coming, the choice may turn out to be a list.
+    return len(after.split()) > 1 + max(len(option.split()) for option in options)
+
+
+def _choosing_run(answer: str, options: Sequence[str], marks: Sequence[str]) -> list[_Mention]:
+    """The first run of mentions that name one option only; empty where there is none."""
+    plain = answer.replace("\u2019", "'")
+    for run in _runs(plain, _mentions(plain, options, marks)):
+        if len({mention.option for mention in run}) == 1:
+            return run
+    return []
 
 
 def _mentions(answer: str, options: Sequence[str], marks: Sequence[str]) -> list[_Mention]:
