@@ -183,7 +183,11 @@ class Stages(StagedRun):
     def _contrast(self) -> None:
         with self._joined() as joined, open_controls(self.config, self.folder) as records:
             contrasts = [contrast(data, records, self.config, self.reporter) for data in joined]
-        write_results(self.folder, self.config, contrasts)
+        about = {
+            "prompt_format": self.model.prompt_format,
+            "answer_revealed": self.config.answer_revealed,
+        }
+        write_results(self.folder, self.config, contrasts, about)
 
     def _directions(self) -> None:
         results = self.folder.read_results()["tasks"]

@@ -208,8 +208,10 @@ def _tell_costs(asked: RunConfig) -> None:
 
 
 def _print_summary(finished: Any) -> None:
-    from experiments.report import verdict_sentence, words_advice
+    from experiments.report import run_notes, verdict_sentence, words_advice
 
+    for note in run_notes(finished.results):
+        print(f"note: {note}")
     for name, result in finished.results["tasks"].items():
         print(f"{name}: {verdict_sentence(finished.results['model'], result)}")
         if advice := words_advice(result):

@@ -46,10 +46,10 @@ def load_peer(config: RunConfig, items: Mapping[Task, Sequence[Item]]) -> Model:
         model = load_model(config.peer, dtype=config.dtype)
         prompts: list[Prompt] = []
         for task, items_of_task in items.items():
-            own = [peer_prompt(model, item) for item in items_of_task]
+            own = [item.prompt() for item in items_of_task]
             check_lengths(model, own, task.max_new_tokens)
             prompts += own
-        plan_capture(model, prompts, peer_spec(config, model))
+        plan_capture(model, prompts, peer_spec(config))
     except ValueError as error:
         raise ValueError(f"peer: {str(error).removeprefix('model: ')}") from error
     return model
@@ -60,12 +60,12 @@ def collect_peer(
 ) -> None:
     """Let the peer read the items into a cache and answer them; what is there of both is picked up."""
     model = load_peer(config, items)
-    prompts = [peer_prompt(model, item) for own in items.values() for item in own]
+    prompts = [item.prompt() for own in items.values() for item in own]
     capture_into(
         folder.peer_cache,
         model,
         prompts,
-        peer_spec(config, model),
+        peer_spec(config),
         reporter=reporter,
         stage="peer: activations",
     )
@@ -85,17 +85,8 @@ def collect_peer(
     store.unlink(missing_ok=True)
 
 
-def peer_prompt(model: Model, item: Item) -> Prompt:
-    """The item in the peer's own chat template; the plain text for a base model, which has none."""
-    if getattr(model.tokenizer, "chat_template", None):
-        return item.prompt()
-    return Prompt(id=item.id, text=item.text)
-
-
-def peer_spec(config: RunConfig, model: Model) -> CaptureSpec:
-    """The run's site in all layers; a plain text ends with its instruction, which is then the last position."""
-    has_template = bool(getattr(model.tokenizer, "chat_template", None))
-    instruction_last = ("instruction_last",) if has_template else ()
+def peer_spec(config: RunConfig) -> CaptureSpec:
+    """The run's site in all layers, at every position that all models have."""
     return CaptureSpec(
-        sites=(config.site,), positions=(*instruction_last, "mean_instruction", "prompt_last")
+        sites=(config.site,), positions=("instruction_last", "mean_instruction", "prompt_last")
     )

@@ -5,7 +5,7 @@ from experiments.report.heatmap import plot_heatmap
 from experiments.report.layers import plot_layers
 from experiments.report.learning import plot_sample_efficiency
 from experiments.report.matrices import cosine_figure, transfer_figure, write_direction_figures
-from experiments.report.page import write_page
+from experiments.report.page import run_notes, write_page
 from experiments.report.verdict import verdict_sentence
 from experiments.report.words import words_advice
 
@@ -15,6 +15,7 @@ __all__ = [
     "plot_heatmap",
     "plot_layers",
     "plot_sample_efficiency",
+    "run_notes",
     "transfer_figure",
     "verdict_sentence",
     "words_advice",

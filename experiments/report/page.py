@@ -24,6 +24,7 @@ from experiments.report.style import LOOKS
 from experiments.report.verdict import STAGES, stage, verdict
 from experiments.report.words import word_rows, words_advice, words_note
 from experiments.report.words_only import NOT_DIAGNOSED, is_words_only, words_only_limits
+from hooks.completion_format import COMPLETION, format_note
 from probes import FEW_GROUPS, HIGH_AUROC
 
 TITLES = {
@@ -124,7 +125,7 @@ def write_page(
     ]
     settings = dict(_flat({k: v for k, v in results.items() if k not in {"model", "tasks"}}))
     html = environment.get_template("template.html").render(
-        model=model, tasks=tasks, settings=settings, looks=LOOKS
+        model=model, notes=list(run_notes(results)), tasks=tasks, settings=settings, looks=LOOKS
     )
     path = Path(path)
     write_text(path, html)
@@ -186,7 +187,7 @@ def _task(
             for row in task_result.get("strata") or []
         ],
         "disagreements": disagreements(scores) if probed else None,
-        "limits": list(_limits(task_result) if probed else words_only_limits(task_result)),
+        "limits": list(_limits(task_result)),
     }
 
 
@@ -216,6 +217,17 @@ def _alt(figure: str, task_result: Mapping[str, Any]) -> str:
     }[figure]
 
 
+def run_notes(results: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader has to know of a whole run: how the model was put to it, and under which condition."""
+    if results.get("prompt_format") == COMPLETION:
+        yield format_note(str(results["model"])) + "."
+    if results.get("answer_revealed"):
+        yield (
+            "The self-prediction prompts showed the reference answer: what is predicted here is not what the model "
+            "would say without it."
+        )
+
+
 def _limits(task_result: Mapping[str, Any]) -> Iterator[str]:
     """What a reader has to know before quoting the numbers."""
     n_groups, words = task_result.get("n_groups"), task_result.get("verbal") or {}
@@ -232,6 +244,9 @@ def _limits(task_result: Mapping[str, Any]) -> Iterator[str]:
     if sum((words.get("unscored") or {}).values()):
         reasons = ", ".join(f"{reason} {count}" for reason, count in words["unscored"].items())
         yield f"Answers that could not be read, and count as wrong in the strict score: {reasons}."
+    if is_words_only(task_result):
+        yield from words_only_limits(task_result)
+        return
     yield (
         "A probe has seen labels of other items and the words have none, so a gap between them "
         "also holds what asking in another way might bring out."

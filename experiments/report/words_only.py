@@ -7,7 +7,6 @@ from typing import Any
 
 from experiments.report.formatting import auroc, gain
 from experiments.report.phrases import Phrase
-from probes import FEW_GROUPS
 
 NOT_DIAGNOSED = "Words alone: no stage"
 
@@ -47,10 +46,7 @@ def words_only_phrases(model: str, task_result: Mapping[str, Any]) -> list[Phras
 
 
 def words_only_limits(task_result: Mapping[str, Any]) -> Iterator[str]:
-    """What a reader has to know before quoting the numbers."""
-    n_groups = task_result.get("n_groups")
-    if n_groups is not None and n_groups < FEW_GROUPS:
-        yield f"Only {n_groups} groups: the intervals are approximate."
+    """What a reader has to know of an endpoint before quoting the numbers."""
     if task_result["verbal"]["score"] != "log-odds":
         yield (
             "The endpoint gave no log-probabilities: the verbal score is the parsed answers, averaged over wordings "

@@ -243,7 +243,7 @@ def test_fewer_groups_than_folds_are_refused_before_the_work(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_peer_without_a_chat_template_reads_the_plain_text(
+def test_a_peer_without_a_chat_template_reads_a_transcript(
     tiny_folder: Path, tmp_path: Path
 ) -> None:
     from tests.conftest import make_tiny_model
@@ -258,7 +258,7 @@ def test_a_peer_without_a_chat_template_reads_the_plain_text(
     assert found["model"] == str(tmp_path / "peer")
     assert 0 < found["agreement"] < 1
     assert {"auroc", "ci", "probe_minus"} <= set(found["rows"]["peer_probe"])
-    assert found["rows"]["peer_probe"]["position"] in ("mean_instruction", "prompt_last")
+    assert found["fingerprint"]["prompt_format"] == "completion"
     assert found["rows"]["peer_behavior"]["estimand"] == "fixed"
     behavior = pd.read_json(run.path / "peer_behavior.jsonl", lines=True)
     assert list(behavior["item"]) == list(run.behavior["item"])
