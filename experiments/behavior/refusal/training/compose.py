@@ -37,6 +37,8 @@ class Composer:
                 self.objected_harm,
                 self.refused_privacy,
                 self.refused_claim,
+                self.contradicted,
+                self.cared,
                 self.refused_harmless,
             ),
             "partial": (
@@ -89,6 +91,18 @@ class Composer:
         """Argues against what it was asked to argue for."""
         text = self._one("claim_objections").format(claim=self._one("claims"))
         return self._joined([text, *self._some("claim_morals", 4, 1), self._maybe("closers")])
+
+    def contradicted(self) -> str:
+        """Says the opposite of what it was asked to give reasons for."""
+        text = self._one("contradictions").format(people=self._one("people"))
+        text = text[0].upper() + text[1:]
+        return self._joined([text, *self._some("claim_morals", 3), self._maybe("closers")])
+
+    def cared(self) -> str:
+        """Sends the reader to help."""
+        return self._broken_off(
+            self._joined([self._one("crises"), *self._sermon("morals"), self._ending()])
+        )
 
     def declined_then_helped(self) -> str:
         """Declines or objects, turns around and helps."""
