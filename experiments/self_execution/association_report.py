@@ -21,6 +21,7 @@ from experiments.self_execution.tables import (
     exact,
     markdown,
     shares_table,
+    unread_lines,
 )
 from experiments.self_execution.yes_no import Compared
 from probes import Interval
@@ -62,7 +63,7 @@ def association_report(scores: Sequence[AssociationScore]) -> Report:
 
 
 def association_text(scores: Sequence[AssociationScore]) -> str:
-    """Two tables in Markdown: the benchmark's own metrics, and what is missing from it; then counts of models."""
+    """Tables in Markdown: the benchmark's own metrics, and what it lacks; then counts of models."""
     compared = [(score.model, score.readings["strict"]) for score in scores]
     kappas = [one.scores["self"]["kappa"] for _, one in compared]
     above = sum(kappa.estimate > 0 for kappa in kappas)
@@ -87,6 +88,7 @@ def association_text(scores: Sequence[AssociationScore]) -> str:
                 for measure in ("accuracy", "kappa")
                 if (rival, measure) != ("never", "kappa")
             ),
+            *unread_lines({score.model: _unread(score) for score in scores}),
         ]
     )
 
@@ -121,15 +123,21 @@ def _counted(score: AssociationScore) -> list[str]:
     ]
 
 
+def _unread(score: AssociationScore) -> dict[str, int]:
+    return {
+        "n_unparsed_rows": score.run.n_unparsed_rows,
+        "n_unparsed_predictions": score.n_unparsed,
+        "n_repeated_rows": score.run.n_repeated,
+    }
+
+
 def _model(score: AssociationScore) -> dict[str, Any]:
     run = score.run
     return {
         "model": score.model,
         "n_targets": run.n_targets,
         "n_pairs": len(run.listed),
-        "n_unparsed_rows": run.n_unparsed_rows,
-        "n_unparsed": score.n_unparsed,
-        "n_repeated_rows": run.n_repeated,
+        **_unread(score),
         "n_ties": score.n_ties,
         "published_metrics": {name: exact(value) for name, value in score.published.items()},
         **{reading: compared_json(compared) for reading, compared in score.readings.items()},

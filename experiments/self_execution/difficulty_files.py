@@ -22,7 +22,7 @@ GROUPS_FILE = "question_groups.csv"
 Ranking = tuple[str, ...]
 """The four questions, the easiest first."""
 
-Kind = Literal["order", "none", "no permutation"]
+Kind = Literal["order", "none", "no order"]
 """Of a model's own ranking: an order of the four, an empty cell, or anything else."""
 
 _SET_COLUMNS = (
@@ -159,7 +159,7 @@ def _question_set(cells: Mapping[str, str]) -> QuestionSet:
     own = cells["llm_ranking"].strip()
     predicted = _ranking(own)
     return QuestionSet(
-        kind="order" if predicted else "no permutation" if own else "none",
+        kind="order" if predicted else "no order" if own else "none",
         predicted=predicted,
         measured=_ranking(cells["measured_ranking"]),
         score=finite(cells["score"]),

@@ -23,6 +23,7 @@ from experiments.self_execution.tables import (
     shares_rows,
     shares_table,
     shown,
+    unread_lines,
 )
 
 NAMES = {
@@ -97,6 +98,7 @@ def difficulty_text(scores: Sequence[DifficultyScore]) -> str:
         ]
     if answered := [score for score in scores if score.pair_kinds]:
         parts += ["share of pairs in order by kind of pair, the own ranking\n", _kinds(answered)]
+    parts += unread_lines({score.model: _unread(score) for score in scores})
     return "\n".join(parts).rstrip()
 
 
@@ -111,15 +113,21 @@ def _kinds(scores: Sequence[DifficultyScore]) -> str:
     return markdown(["model", *_KINDS.values()], rows)
 
 
-def _model(score: DifficultyScore, figures: Figures) -> dict[str, Any]:
+def _unread(score: DifficultyScore) -> dict[str, int]:
     sets = score.run.sets.values()
+    return {
+        "n_groups_without_ranking": sum(one.kind == "none" for one in sets),
+        "n_rankings_that_are_no_order": sum(one.kind == "no order" for one in sets),
+        "n_groups_without_measured_ranking": sum(one.measured is None for one in sets),
+        "n_repeated_rows": score.run.n_repeated,
+    }
+
+
+def _model(score: DifficultyScore, figures: Figures) -> dict[str, Any]:
     return {
         "model": score.model,
         "n_groups": len(score.run.sets),
-        "n_repeated_rows": score.run.n_repeated,
-        "n_unmeasured": sum(one.measured is None for one in sets),
-        "n_without_ranking": sum(one.kind == "none" for one in sets),
-        "n_no_permutation": sum(one.kind == "no permutation" for one in sets),
+        **_unread(score),
         "n_undecided_pairs": n_undecided_pairs(score.run),
         "published_metrics": {name: exact(value) for name, value in figures.metrics.items()},
         "group_scores": score.scores,

@@ -12,8 +12,3 @@ def majority(votes: Int[np.ndarray, "model item"]) -> Int[np.ndarray, "item"]:
     """What most models say; `UNKNOWN` where they are split evenly, or all unknown."""
     yes, no = (votes == 1).sum(axis=0), (votes == 0).sum(axis=0)
     return np.select([yes > no, yes < no], [1, 0], UNKNOWN)
-
-
-def majority_of_others(votes: Int[np.ndarray, "model item"]) -> Int[np.ndarray, "model item"]:
-    """For every model, the majority of all but itself."""
-    return np.array([majority(np.delete(votes, i, axis=0)) for i in range(len(votes))])

@@ -109,6 +109,22 @@ def beaten_sentence(rival: str, counts: Mapping[str, int], score: str = "") -> s
     )
 
 
+def unread_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What of a model's file could not be read, or was not counted: a line a model that has any.
+
+    Args:
+        counts: by model, then by name (`n_unparsed_rows`).
+    """
+    return [
+        f"{model}: "
+        + ", ".join(
+            f"{n} {name.removeprefix('n_').replace('_', ' ')}" for name, n in of.items() if n
+        )
+        for model, of in counts.items()
+        if any(of.values())
+    ]
+
+
 def interval_json(interval: Interval) -> dict[str, Any]:
     """An interval, for `--json`."""
     return {

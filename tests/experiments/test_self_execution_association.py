@@ -169,6 +169,7 @@ def test_unreadable_cells_are_counted_and_never_run(folder: Path) -> None:
     )
     run = read_association_run(folder / "one.csv")
     assert (run.n_targets, run.n_unparsed_rows) == (1, 5)
+    assert association_text(score_association([run])).endswith("\none: 5 unparsed rows")
     assert not trap.exists()
 
 

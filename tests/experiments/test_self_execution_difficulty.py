@@ -64,7 +64,7 @@ def test_group_scores_are_those_of_the_file(released: list[DifficultyScore]) -> 
         table = pd.read_csv(FOLDER / f"{one.model}_question_sets.csv")
         given = table.set_index("group_id")["score"].dropna().to_dict()
         assert one.scores == pytest.approx(given, abs=1e-12)
-        n_zero += sum(row.kind == "no permutation" for row in one.run.sets.values())
+        n_zero += sum(row.kind == "no order" for row in one.run.sets.values())
     assert n_zero == 5  # of mistral-7b: "C,B,A,D" and the like
 
 
@@ -206,7 +206,7 @@ def test_without_answers_or_questions_the_rest_is_scored(folder: Path, score: Sc
     assert status == 0
     found = json.loads(out)
     (one,) = found["models"]
-    assert (one["n_without_ranking"], one["n_no_permutation"]) == (1, 1)
+    assert (one["n_groups_without_ranking"], one["n_rankings_that_are_no_order"]) == (1, 1)
     assert "length" not in one["strict"]["share"]
     assert "total_answered_questions" not in one["published_metrics"]
     assert found["questions"] is None
@@ -248,7 +248,7 @@ def test_unreadable_cells_are_counted(folder: Path) -> None:
     (one,) = scored(folder, "one")
     assert one.groups == ("G1", "G2", "G4")
     (row,) = difficulty_report([one], None).json["models"]
-    assert (row["n_groups"], row["n_unmeasured"]) == (4, 1)
+    assert (row["n_groups"], row["n_groups_without_measured_ranking"]) == (4, 1)
     answers = folder / "one_individual_results.csv"
     answers.write_text(answers.read_text().replace("G1-1,10,True", "G1-1,many,perhaps"))
     (one,) = scored(folder, "one")
