@@ -6,7 +6,6 @@ of the same text could not read it (that takes another model).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.answers_in_words import answers_in_words
 from experiments.breakdown import diagnose
 from experiments.config import RunConfig
 from experiments.controls import N_STEPS as N_CONTROL_STEPS
 from experiments.controls import ControlRecords, control_results
+from experiments.overview import overview_of
 from experiments.predictors import N_STEPS, Fitting, Predictions
 from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
@@ -27,13 +26,12 @@ from experiments.records import json_number
 from experiments.result_json import cell_json, gap_json, interval_json
 from experiments.splits import second_grouping, second_split, strata_results
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_table, score_table
-from experiments.task_data import TaskData, WordData
+from experiments.task_data import TaskData
 from experiments.words import words_result
 from probes import (
     Interval,
     MaxStatistic,
     PermutedUnit,
-    cohen_kappa,
     max_statistic_test,
     skip_reason,
     stacked_gain,
@@ -142,26 +140,6 @@ def contrast(
         score_table(data, predictions),
         refit(data, predictions),
     )
-
-
-def overview_of(data: WordData) -> dict[str, Any]:
-    """What a task's items and labels are, and how every question was answered in words."""
-    votes = [row.votes for row in data.judged]
-    names = list(votes[0]) if votes else []
-    kappa = None
-    if len(names) >= 2:
-        first, second = ([label for vote in votes for label in vote[name]] for name in names[:2])
-        kappa = json_number(cohen_kappa(first, second))
-    return {
-        "task": data.task.name,
-        "behavior": data.task.behavior,
-        "n_items": len(data.items),
-        "n_groups": len(set(data.groups)),
-        "base_rate": json_number(data.outcome.mean()) if len(data.items) else None,
-        "labels": dict(Counter(label for row in data.judged for label in row.labels)),
-        "words": answers_in_words(data.task, data.all_items, data.judged, data.reports),
-        "judges": {"names": names, "kappa": kappa, "unscored": len(data.judged) - len(data.items)},
-    }
 
 
 def _permutation_test(

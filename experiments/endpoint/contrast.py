@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 
 from experiments.baselines import TextStack, nested_text_stack
 from experiments.config import RunConfig
-from experiments.contrast import Contrast, overview_of
+from experiments.contrast import Contrast
+from experiments.overview import overview_of
 from experiments.predictors import supervised_word_scores, verbal_scores
 from experiments.progress import Reporter
 from experiments.result_json import gap_json, interval_json
@@ -140,7 +141,10 @@ def _score_table(data: WordData, scored: _Scored) -> pd.DataFrame:
         "fold": folds,
         "verbal": within_fold_zscores(verbal, folds).round(6),
         "baseline_text": within_fold_zscores(text, folds).round(6),
-        "verbal_probability": platt(data.outcome, verbal, folds).round(6),
+        # Answers that are all alike, or none of them readable, hold no probability.
+        "verbal_probability": platt(data.outcome, verbal, folds).round(6)
+        if np.ptp(verbal) > 0
+        else np.nan,
         "verbal_answer": data.parsed,
     }
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
