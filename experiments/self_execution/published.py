@@ -134,7 +134,8 @@ def compare_published(figures: Sequence[Figures], published: Published) -> Compa
     ]
     names = {published_name(one.model): one.model for one in figures}
     not_compared += [f"{names[name]}: nothing published" for name in names if name not in published]
-    not_compared += [f"{name}: no file of it given" for name in published if name not in names]
+    if absent := [name for name in published if name not in names]:
+        not_compared.append(f"{', '.join(absent)}: no file given")
     return Comparison(n_equal, n_cells_equal, tuple(differences), tuple(not_compared))
 
 

@@ -206,7 +206,7 @@ def test_a_difference_from_the_published_figures_is_a_failure(
     assert status == 0
     assert "2 published figures come out." in out
     assert "not compared: other of one: no number" in out
-    assert "not compared: three: no file of it given" in out
+    assert "not compared: three: no file given" in out
     table.write_text("model,TP,f1_score\none,2,0.40000001\n")
     status, out, _ = score(*given)
     assert status == 1
