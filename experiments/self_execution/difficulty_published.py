@@ -83,9 +83,10 @@ def _of_answers(answers: Mapping[str, Mapping[str, Answer]]) -> dict[str, float]
     every = [answer for of_group in answers.values() for answer in of_group.values()]
     durations = [_known(one.duration for one in of_group.values()) for of_group in answers.values()]
     deviations = [_deviation(of_group) for of_group in durations]
+    means = [_mean(of_group) for of_group in durations]
     relative = [
-        deviation / _mean(of_group)
-        for deviation, of_group in zip(deviations, durations, strict=True)
+        deviation / mean if mean else float("nan")
+        for deviation, mean in zip(deviations, means, strict=True)
     ]
     values = (
         sum(answer.correct is True for answer in every),
