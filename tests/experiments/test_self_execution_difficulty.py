@@ -258,6 +258,18 @@ def test_unreadable_cells_are_counted(folder: Path) -> None:
     assert "measured ranking of G1" not in {cell.name for cell in cells}
 
 
+def test_answers_without_tokens_have_no_relative_deviation(
+    folder: Path, score: ScoreCommand
+) -> None:
+    answers = folder / "one_individual_results.csv"
+    answers.write_text(RESULTS + "".join(f"G1,G1-{i},0,True\n" for i in (1, 2, 3, 4)))
+    status, out, _ = score("difficulty", folder / "one_question_sets.csv", "--json", "-")
+    assert status == 0
+    figures = json.loads(out)["models"][0]["published_metrics"]
+    assert figures["group_individual_duration_std"] == 0
+    assert figures["group_individual_duration_std_percentage"] is None
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
