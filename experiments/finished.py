@@ -37,7 +37,7 @@ TRANSFER_COLUMNS = [
     "shifted_accuracy",
 ]
 
-_MAY_LACK = ("probe", "report_probe", "probe_probability", "verbal_answer")
+_MAY_LACK = ("probe", "report_probe", "probe_probability", "verbal_probability", "verbal_answer")
 """Columns of `scores.csv` that are empty where there is no probe or no readable answer; an empty text is a text."""
 
 SCHEMA = 1
@@ -74,7 +74,7 @@ class Run:
         scores: pd.DataFrame = pd.read_csv(
             self.folder.scores,
             keep_default_na=False,
-            na_values=dict.fromkeys(_MAY_LACK, [""]),
+            na_values={name: [""] for name in _MAY_LACK},
             dtype=dict.fromkeys(("item", "group", "stratum", "text", "completion"), str),
         )
         return scores
@@ -129,12 +129,18 @@ class Run:
         """The stage at which the outcome is lost, with every inequality.
 
         Raises:
-            ValueError: the task was skipped; the reason is given.
+            ValueError: the task was skipped, or has words alone; the reason is given.
         """
+        return Breakdown.from_json(self._probed(task)["breakdown"])
+
+    def _probed(self, task: str | None) -> dict[str, Any]:
+        """The results of a task that has a probe."""
         result = self.result(task)
         if result["skipped"]:
             raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
-        return Breakdown.from_json(result["breakdown"])
+        if result["breakdown"]["stage"] is None:
+            raise ValueError(f"task {result['task']!r}: {result['breakdown']['sentence']}")
+        return result
 
     @cached_property
     def _directions(self) -> dict[str, Any]:
@@ -147,11 +153,9 @@ class Run:
         """The directions of a task's probe: `cosines`, transfer over `contexts` and `strata`, `degeneracy`.
 
         Raises:
-            ValueError: as `result`; the task was skipped, or the run was made before there were any.
+            ValueError: as `breakdown`; the run was made before there were any.
         """
-        result = self.result(task)
-        if result["skipped"]:
-            raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
+        result = self._probed(task)
         found: dict[str, Any] = self._directions["tasks"][result["task"]]
         return found
 
@@ -199,7 +203,7 @@ class Run:
 
     def plot_layers(self, task: str | None = None, ax: Axes | None = None) -> Axes:
         """The layer curve: probe in both contexts, null band, text and words."""
-        axes: Axes = plot_layers(self.result(task), ax=ax)
+        axes: Axes = plot_layers(self._probed(task), ax=ax)
         return axes
 
     def plot_cosines(self, task: str | None = None) -> Figure:
