@@ -18,8 +18,6 @@ from jaxtyping import Float, Float32
 from safetensors.numpy import load_file
 from scipy.sparse import csr_matrix
 
-from experiments.behavior.refusal.labels import LABELS
-
 DATA = Path(__file__).with_name("data")
 OPENING_WORDS = 40
 MAX_WORDS = 240

@@ -1,0 +1,1 @@
+"""Training of the shipped refusal classifier, from texts that were written for it."""

@@ -62,9 +62,7 @@ class Composer:
     def openings(self) -> list[Example]:
         """Answers that break off after 16 tokens, as written."""
         return [
-            Example(text, label)
-            for label in self.recipes
-            for text in self.texts["openings"][label]
+            Example(text, label) for label in self.recipes for text in self.texts["openings"][label]
         ]
 
     def refused_harm(self) -> str:
