@@ -10,6 +10,7 @@ from experiments.tasks.ranking import RankingTask
 from experiments.tasks.recognition import RecognitionTask
 from experiments.tasks.refusal import RefusalTask
 from experiments.tasks.runner import Decided, Runner
+from experiments.tasks.self_written import SelfWrittenTask
 from experiments.tasks.wording import Elicitation, Event, Framing, ValueQuestion
 
 TASKS: dict[str, type[Task]] = {
@@ -19,6 +20,7 @@ TASKS: dict[str, type[Task]] = {
         DifficultyTask,
         RankingTask,
         AssociationTask,
+        SelfWrittenTask,
         RecognitionTask,
         *COUNTERFACTUAL_TASKS,
     )
