@@ -8,23 +8,29 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.behavior import LocalRunner
 from experiments.endpoint.asking import Ask
 from experiments.endpoint.book import AnswerBook
 from experiments.endpoint.client import EndpointClient
 from experiments.endpoint.faults import EndpointError
 from experiments.endpoint.options import option_sums
 from experiments.endpoint.runner import EndpointRunner
-from hooks import Prompt
-from tests.experiments.chat_server import ChatServer, ok, refused
+from hooks import Prompt, generate, render
+from tests.conftest import make_tiny_model
+from tests.experiments.chat_server import ChatServer, Reply, ok, refused
+from tests.experiments.parity import WORDS
 
 OPTIONS = {"Yes": ("Yes",), "No": ("No",)}
 
@@ -97,12 +103,13 @@ def test_a_failure_keeps_what_was_answered(server: ChatServer, tmp_path: Path) -
 _KILLED = """
 import sys
 from pathlib import Path
-from tests.experiments.test_endpoint_runner import prompts
 from experiments.endpoint.book import AnswerBook
 from experiments.endpoint.client import EndpointClient
 from experiments.endpoint.runner import EndpointRunner
+from hooks import Prompt
+prompts = [Prompt.chat(f"p{i}", f"Question {i}?") for i in range(20)]
 client = EndpointClient(sys.argv[1], "toy", retries=0)
-EndpointRunner(AnswerBook(Path(sys.argv[2]), client)).complete(prompts(20), max_new_tokens=8)
+EndpointRunner(AnswerBook(Path(sys.argv[2]), client)).complete(prompts, max_new_tokens=8)
 """
 
 
@@ -146,6 +153,39 @@ def test_log_odds_come_with_the_answer_in_words(server: ChatServer, tmp_path: Pa
     assert len(server.requests) == 2
     assert read["Yes"] == pytest.approx([math.log(0.8)] * 2)
     assert read["No"] == pytest.approx([math.log(0.1)] * 2)
+
+
+def test_it_reads_a_model_as_a_runner_in_this_process_does(tmp_path: Path) -> None:
+    """The same tiny model behind an endpoint and in this process: equal texts, equal log-odds."""
+    model = make_tiny_model("llama")
+    one_at_a_time = threading.Lock()
+
+    def serve(body: dict[str, Any]) -> Reply:
+        with one_at_a_time:
+            prompt = Prompt("served", messages=tuple(body["messages"]))
+            (own,) = generate(model, [prompt], max_new_tokens=body["max_tokens"])
+            tokens = torch.tensor([render(model, prompt).token_ids])
+            with torch.inference_mode():
+                logprobs = model.module(tokens).logits[0, -1].log_softmax(-1).tolist()
+        spelled = [model.tokenizer.decode([token]) for token in range(len(logprobs))]
+        alternatives = [
+            {"token": token, "logprob": logprob}
+            for token, logprob in zip(spelled, logprobs, strict=True)
+        ]
+        return ok(own.text, logprobs={"content": [{"top_logprobs": alternatives}]})
+
+    asked = [Prompt.chat(f"p{i}", f"{word}: yes or no, A or B?") for i, word in enumerate(WORDS)]
+    options = {"A": ("A",), "B": ("B",)}
+    local = LocalRunner(model)
+    with ChatServer(serve).serving() as endpoint:
+        run = runner(endpoint, tmp_path / "answers.jsonl")
+        there = run.complete(asked, max_new_tokens=8)
+        told = run.option_logprobs(asked, options)
+    here = local.complete(asked, max_new_tokens=8)
+    assert [own[0].text for own in there] == [own[0].text for own in here]
+    known = local.option_logprobs(asked, options)
+    for name in options:
+        assert told[name] == pytest.approx(known[name], abs=1e-4)
 
 
 def test_an_endpoint_without_probabilities_says_so(server: ChatServer, tmp_path: Path) -> None:
