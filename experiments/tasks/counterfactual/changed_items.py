@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.tasks.counterfactual.answering import Answers, answers_to
-from experiments.tasks.counterfactual.pool import Asked, Question, user
+from experiments.tasks.counterfactual.pool import Asked, Question
 from experiments.tasks.counterfactual.trials import Change
-from experiments.tasks.item import Item, conversation_text
+from experiments.tasks.item import Item, conversation_text, user
 from experiments.tasks.runner import Runner
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.tasks.counterfactual.pool import Question, questions, user
-from experiments.tasks.item import Item
+from experiments.tasks.counterfactual.pool import Question, questions
+from experiments.tasks.item import Item, user
 
 
 def question_drafts(task: str, *, with_answers: bool = False) -> list[Item]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from experiments.tasks.counterfactual.pool import INSTRUCTION, Asked, Question, user
+from experiments.tasks.counterfactual.pool import INSTRUCTION, Asked, Question
+from experiments.tasks.item import user
 from hooks import Message
 
 _POOL = Path(__file__).with_name("data") / "perturbations.yaml"

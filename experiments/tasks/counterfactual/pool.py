@@ -17,6 +17,7 @@ import yaml
 
 from experiments.tasks.counterfactual.reading import choice_is_settled, chosen_option
 from experiments.tasks.difficulty import components
+from experiments.tasks.item import user
 from hooks import Message, Prompt
 
 _DATA = Path(__file__).with_name("data")
@@ -78,12 +79,6 @@ class Question:
     def asked(self) -> Asked:
         """The question as it stands, as one user message."""
         return Asked(user(self.text), self.options)
-
-
-def user(text: str) -> tuple[Message, ...]:
-    """A conversation of one user message."""
-    message: Message = {"role": "user", "content": text}
-    return (message,)
 
 
 @cache
