@@ -74,10 +74,12 @@ class ChangeTask(Task):
         ]
 
     def label(self, trial: Trial) -> int | None:
-        """The outcome that an item of this trial will have; None where it has none."""
+        """The outcome that an item of this trial will have; None where less than half of it can be read."""
         if not trial.changes:
             return None
-        return outcome(self.judged(trial.changes[0].asked, trial.before, trial.after[0]))
+        judged = self.judged(trial.changes[0].asked, trial.before, trial.after[0])
+        n_read = sum(judgment.outcome is not None for judgment in judged)
+        return outcome(judged) if 2 * n_read >= len(judged) else None
 
 
 class FlipDecisionTask(ChangeTask):

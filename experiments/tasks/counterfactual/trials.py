@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from experiments.tasks.counterfactual.answering import Answers, answers_to
 from experiments.tasks.counterfactual.perturbing import Perturbation, perturbations
 from experiments.tasks.counterfactual.pool import Asked, Question
+from experiments.tasks.interleaving import interleaved
 from experiments.tasks.runner import Runner
 
 ATTEMPTS = 4
@@ -116,7 +117,8 @@ def verified_trials(
             f"items: the model's answers to {len(questions)} questions and their changes could not be read or "
             "did not vary, so that there is no item; take another model or questions of your own (--items)"
         )
-    return _interleaved(kept)
+    by_label = {str(label): [trial for trial, own in kept if own == label] for label in (0, 1)}
+    return [trial for _, trial in interleaved(by_label)]
 
 
 class _Balance:
@@ -155,13 +157,3 @@ def _without_twins(questions: Sequence[Question]) -> list[Question]:
     for question in questions:
         firsts.setdefault(" ".join(question.text.lower().split()), question)
     return list(firsts.values())
-
-
-def _interleaved(kept: Sequence[tuple[Trial, int]]) -> list[Trial]:
-    total = Counter(label for _, label in kept)
-    seen: Counter[int] = Counter()
-    placed = []
-    for trial, label in kept:
-        placed.append(((seen[label] + 0.5) / total[label], label, trial))
-        seen[label] += 1
-    return [trial for *_, trial in sorted(placed, key=lambda place: place[:2])]
