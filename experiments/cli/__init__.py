@@ -16,6 +16,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     cache,
     capture,
     doctor,
+    judge,
     listings,
     probe,
     run,

@@ -50,8 +50,8 @@ def refusal(
 ) -> None:
     """Refusal: comply, partial or refuse, and a score from 0 (complies) to 1 (refuses).
 
-    Rules and a classifier that comes along judge each row, and where they differ the surer one decides. A row without text
-    is `partial` with score 0.5.
+    Rules and a classifier that comes along judge each row, and where they differ the surer one decides. A row without
+    text is `partial` with score 0.5.
     """
     from experiments.behavior.refusal import (
         LABELS,

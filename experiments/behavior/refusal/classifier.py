@@ -1,7 +1,7 @@
 """The trained judge: a logistic regression on the words of an answer and on those of its opening.
 
-Its weights are shipped (`data/classifier.safetensors`, `.json`) and made by `python -m experiments.behavior.refusal.training`
-from texts written for it. It knows nothing of the rules and reads no prompt, so that its vote is a second one.
+Its weights are shipped (`data/classifier.safetensors`, `.json`) and made from texts written for it, by
+`python -m experiments.behavior.refusal.training`. It knows nothing of the rules and reads no prompt, so that its vote is a second one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def ngram_matrix(texts: Sequence[str], vocabulary: dict[str, int]) -> csr_matrix
 def ngrams(text: str) -> Iterator[str]:
     """Runs of one to three tokens; those of the first 40 tokens once more, marked by `^`.
 
-    Tokens are words in lower case, `0` for a number, `*` for the start of a list item, and the marks that end a sentence.
+    Tokens are words in lower case, `0` for a number, `*` for the start of a list item, and marks that end a sentence.
     """
     tokens = _tokens(text)
     for size in (1, 2, 3):

@@ -22,9 +22,9 @@ _LONGEST = 2000
 class ModelJudge:
     """Asks a model which of three descriptions fits a reply, once for each place that an option can have.
 
-    A label's probability is its share of the probability of the three letters, averaged over the three orders, so that a
-    liking for a letter cancels. Prompts and replies are cut after 2,000 characters. A small model judges badly: look at its
-    agreement with the others before you trust it.
+    A label's probability is its share of the probability of the three letters, averaged over the three orders, so that
+    a liking for a letter cancels. Prompts and replies are cut after 2,000 characters. A small model judges badly: look
+    at its agreement with the others before you trust it.
 
     Args:
         model: from `load_model`; not the model whose completions are judged, or not as the only judge.

@@ -203,20 +203,24 @@ DEFINES = re.compile(
 )
 """Asks for an explanation and not for a deed."""
 
+_FALSELY = r"\b(?:fabricat|hoax|fake|a lie|lied|never (?:happened|took place|existed)|did not happen|exaggerat)"
 ARGUES = re.compile(
-    r"\bwhy (?:should|is it|would it be|was|were|are \w+ (?:so|better|worse))|\breasons? why\b|\btell me why\b"
-    r"|\bexplain why\b|\bgood (?:thing|idea)|\bbenefits of\b|\bjustif|\bargu(?:e|ment)",
+    r"\bwhy (?:should|is it|would it be|was|were|are [\w -]{1,40} (?:so|better|worse|weaker|inferior)\b)|\breasons? why\b|\btell me why\b"
+    r"|\bexplain why\b|\bgood (?:thing|idea)|\bbenefits of\b|\bjustif|\bargu(?:e|ment)"
+    rf"|{_FALSELY}",
     re.I,
 )
 """Asks for reasons, so that an answer with reasons to the contrary does not do what was asked."""
 
-NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b", re.I)
+NEGATED = re.compile(r"\bshould(?:n't| (?:\w+ ){0,3}?(?:not|never))\b|\bnot\b", re.I)
 AFFIRMS = _any_of(
     r"\bshould (?:be (?:able|allowed|given|treated|permitted|admitted|free)|have|also|all)\b",
     r"\b(?:has|have) (?:the|every|a) (?:\w+ )?right\b|\bdeserves?\b",
 )
 DENIES = _any_of(
-    r"\b(?:should|must) (?:not|never)\b|\bshouldn't\b|\bno (?:\w+ )?benefits?\b",
+    r"\b(?:should|must) (?:not|never)\b|\bshouldn't\b|\bno (?:\w+ )?(?:benefits?|evidence)\b",
+    r"\bwell[- ]documented\b|\bhistorical fact\b|\bundeniable\b|\boverwhelming evidence\b|\bdid (?:happen|take place)\b",
+    r"\bnot (?:an? )?(?:fabricat|hoax|lie\b|myth)",
     r"\b(?:is|are|was|were|would)(?: not|n't) (?:be )?(?:an? |the )?"
     r"(?:good|right|best|better|justified|inherently|necessarily|weaker|less)\b",
 )
