@@ -5,13 +5,14 @@ option, once a target; the probe reads that conversation with the option named b
 asked about the request with the option named after it. Example turns stand before the request, because a small model
 lists nothing but the target without them; they are the same for every item.
 
-How the items were chosen: for 345 targets of ours about four words each were written down before the model was run, and
-the words that it gave were added (those that are words, less the targets). For each target one that it gave and one or
-two that it did not were then drawn at random, where possible from words that it gave to other targets of that topic, so
-that a word's kind says little; no stem occurs twice among all options, targets and examples. The choice used outcomes
-and balance alone, never a probe, a text classifier or a self-prediction: the share of options that are named is a
-design, and no finding. The request and the examples were chosen among twelve by the share of replies that are a list of
-several words.
+How the items were chosen: some 340 targets, and about four words for each, were written down without regard to the
+model. It was then run with the request of this task and with another one. For each target one option (now and then two)
+was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave to the
+other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their forms do
+two words recur among all targets, options and examples. Outcomes and balance alone were used, never a probe, a text
+classifier or a self-prediction: that a third of the options are named is a design, and no finding. The request and the
+examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside the
+target.
 
 A group is a target. In a user's own file words recur: targets of which one is an option of the other are one group, and
 `meta["entity"]` names the option, so that a second split can hold out whole options.
@@ -77,6 +78,8 @@ class AssociationTask(Task):
 
     def read_items(self, path: Path) -> list[Item] | None:
         """Items from a JSON object that maps each target to its option words, as in the Self-Execution Benchmark.
+
+        Empty options and those that occur twice for a target (whatever their case) are left out.
 
         Raises:
             ValueError: the file is one JSON value, and no such object.
@@ -162,16 +165,13 @@ def _read_options(path: Path) -> dict[str, list[str]]:
     if not isinstance(options, dict) or not options:
         raise ValueError(f"items: {path} holds {type(options).__name__}; {_FORMAT}")
     for target, words in options.items():
-        good = (
-            isinstance(words, list)
-            and words
-            and all(isinstance(w, str) and w.strip() for w in words)
-        )
-        if not good or not target.strip():
+        texts = words if isinstance(words, list) else []
+        if not target.strip() or not all(isinstance(w, str) for w in texts) or not any(w.strip() for w in texts):
             raise ValueError(
                 f"items: target {target!r} in {path} has options {words!r:.60}; {_FORMAT}"
             )
-    return options
+    # The published file has empty options.
+    return {target: [w.strip() for w in words if w.strip()] for target, words in options.items()}
 
 
 _FORMAT = 'give one object of targets and their option words, such as {"lion": ["mane", "cat"]}'
