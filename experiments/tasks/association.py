@@ -6,9 +6,9 @@ asked about the request with the option named after it. Example turns stand befo
 lists nothing but the target without them; they are the same for every item.
 
 How the items were chosen: some 340 targets, and about four words for each, were written down without regard to the
-model. It was then run with the request of this task and with another one. For each target one option (now and then two)
-was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave to the
-other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their forms do
+model. It was then run with the request of this task and with another one. For each target one option (now and then
+two) was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave
+to the other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their forms do
 two words recur among all targets, options and examples. Outcomes and balance alone were used, never a probe, a text
 classifier or a self-prediction: that a third of the options are named is a design, and no finding. The request and the
 examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside the
