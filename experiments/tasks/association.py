@@ -8,11 +8,11 @@ lists nothing but the target without them; they are the same for every item.
 How the items were chosen: some 340 targets, and about four words for each, were written down without regard to the
 model. It was then run with the request of this task and with another one. For each target one option (now and then
 two) was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave
-to the other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their forms do
-two words recur among all targets, options and examples. Outcomes and balance alone were used, never a probe, a text
-classifier or a self-prediction: that a third of the options are named is a design, and no finding. The request and the
-examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside the
-target.
+to the other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their
+forms do two words recur among all targets, options and examples. Outcomes and balance alone were used, never a probe, a
+text classifier or a self-prediction: that a third of the options are named is a design, and no finding. The request and
+the examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside
+the target.
 
 A group is a target. In a user's own file words recur: targets of which one is an option of the other are one group, and
 `meta["entity"]` names the option, so that a second split can hold out whole options.
@@ -166,7 +166,11 @@ def _read_options(path: Path) -> dict[str, list[str]]:
         raise ValueError(f"items: {path} holds {type(options).__name__}; {_FORMAT}")
     for target, words in options.items():
         texts = words if isinstance(words, list) else []
-        if not target.strip() or not all(isinstance(w, str) for w in texts) or not any(w.strip() for w in texts):
+        if (
+            not target.strip()
+            or not all(isinstance(w, str) for w in texts)
+            or not any(w.strip() for w in texts)
+        ):
             raise ValueError(
                 f"items: target {target!r} in {path} has options {words!r:.60}; {_FORMAT}"
             )
