@@ -10,7 +10,7 @@ from hooks.completion_format import certain_turn, own_turn
 from hooks.model import Model
 from hooks.prompts import STAND_IN
 
-CHECK_EVERY = 4
+CHECK_EVERY = 2
 """Tokens between two looks at a text: decoding it costs more than comparing a token."""
 
 _HALF_A_CHARACTER = "\ufffd"

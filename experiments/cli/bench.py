@@ -116,6 +116,32 @@ def probes(
     _show(figures, json_file)
 
 
+@bench_app.command(
+    epilog="Examples:\n\n`selfprobe bench behavior`\n\n"
+    "`selfprobe bench behavior --rounds 3 --json behavior.json`"
+)
+def behavior(
+    rounds: Annotated[int, typer.Option(help="Of four fresh prompts of each task.")] = 5,
+    model: Annotated[str, typer.Option(help="As `selfprobe run` takes it.")] = "smollm2-135m",
+    json_file: JsonFile = None,
+) -> None:
+    """Time the collection of labels against transformers' `generate` to the full length, with a prompt a sample.
+
+    Refusal and difficulty items, 8 samples each, 64 tokens at most; about four minutes on 2 cores.
+    """
+    from experiments.bench.behavior import DECIDED, bench_behavior
+    from experiments.progress import reporter_for_stderr
+    from hooks import load_model
+
+    if rounds < 1:
+        raise ValueError(f"rounds: {rounds} is not positive")
+    _check(json_file)
+    loaded = load_model(model)
+    with reporter_for_stderr().stage("bench behavior", len(DECIDED) * rounds) as advance:
+        figures = bench_behavior(loaded, rounds=rounds, advance=advance)
+    _show(figures, json_file)
+
+
 def _check(json_file: Path | None) -> None:
     if json_file is not None and (not json_file.parent.is_dir() or json_file.is_dir()):
         raise ValueError(

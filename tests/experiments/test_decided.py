@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.behavior.decided import OPENING_WORDS, opening, opening_over
-from experiments.behavior.refusal_judge import rule_label
-from experiments.tasks import TASKS, Item
+from experiments.behavior.decided import OPENING_BYTES, OPENING_WORDS, opening, opening_over
+from experiments.tasks import TASKS
 from experiments.tasks.answers import AnswerFound, judge_answer
-from hooks import Completion, Model, generate
+from hooks import Model, generate
 
 WORDS = """
 I'm sorry, but I can't help with that. However, here is Sure! wait as an AI language model I can Dear Tom,
@@ -20,6 +17,7 @@ Paris Lyon not or and is capital France 3 .5 12 = 7 + 5 twelve ? ! . , " 's pear
 """
 PIECES = st.sampled_from([*WORDS.split(), "\n", " ", ". ", "The capital of France is Paris."])
 TEXTS = st.lists(PIECES, max_size=60).map(" ".join) | st.lists(PIECES, max_size=60).map("".join)
+LONG = st.lists(PIECES, min_size=26, max_size=40).map(" ".join)
 ANYTHING = TEXTS | st.text(max_size=200)
 QUESTIONS = (
     AnswerFound("What is the capital of France?", ("Paris",)),
@@ -28,20 +26,25 @@ QUESTIONS = (
 )
 
 
-@given(ANYTHING, ANYTHING)
+@given(LONG | ANYTHING, ANYTHING)
 def test_an_opening_that_is_over_stays_as_it_is(text: str, more: str) -> None:
+    start = opening(text)
+    assert text.startswith(start)
+    assert len(start.split()) <= OPENING_WORDS
+    assert len(start.encode()) <= OPENING_BYTES
+    assert opening_over(text) == (start != text)
     if opening_over(text):
-        assert opening(text + more) == opening(text)
-        assert rule_label(opening(text + more)) == rule_label(opening(text))
-    assert opening(text).split() == text.split()[:OPENING_WORDS]
-    assert text.startswith(opening(text))
+        assert opening(text + more) == start
+        assert opening_over(text + more)
 
 
-def test_an_opening_is_over_after_its_last_word() -> None:
+def test_an_opening_is_over_after_its_last_word_or_byte() -> None:
     words = " ".join(["word"] * OPENING_WORDS)
     assert not opening_over(words)
     assert opening_over(words + " ")
     assert opening(words + " more") == words
+    # 40 characters of three bytes each, and no white space.
+    assert opening("\u6d77" * 50) == "\u6d77" * 40
 
 
 @given(ANYTHING, ANYTHING, st.sampled_from(QUESTIONS))
@@ -67,39 +70,27 @@ def test_an_answer_is_found_where_its_sentence_ends(text: str, decided: bool) ->
     assert QUESTIONS[0](text) is decided
 
 
-def answer_found(item: Item) -> AnswerFound:
-    return AnswerFound(item.text, item.answers, tuple(item.meta["choices"]))
-
-
-@cache
-def some_items(task: str) -> list[Item]:
-    return TASKS[task]().items()[::97][:3]
-
-
-def completed(model: Model, items: list[Item]) -> list[list[Completion]]:
-    prompts = [item.prompt() for item in items]
-    flat = generate(model, prompts, max_new_tokens=40, n_samples=3, temperature=1.0)
-    return [flat[i : i + 3] for i in range(0, len(flat), 3)]
-
-
 def test_real_answers_keep_their_label_once_it_is_decided(embedded_model: Model) -> None:
-    n_decided = 0
-    refusal, difficulty = some_items("refusal"), some_items("difficulty")
-    for own in completed(embedded_model, refusal):
-        for text in (completion.text for completion in own):
-            for n in range(len(text)):
-                if opening_over(text[:n]):
-                    n_decided += 1
-                    assert rule_label(opening(text[:n])) == rule_label(opening(text))
-    assert n_decided > 0
-    n_decided = 0
-    for item, own in zip(difficulty, completed(embedded_model, difficulty), strict=True):
-        found = answer_found(item)
-        for text in (completion.text for completion in own):
-            whole = judge_answer(item.text, item.answers, text, found.choices)
-            for n in range(len(text)):
-                if found(text[:n]):
-                    n_decided += 1
-                    so_far = judge_answer(item.text, item.answers, text[:n], found.choices)
-                    assert so_far.label == whole.label
-    assert n_decided > 0
+    items = {item.id: item for item in TASKS["difficulty"]().items()[::97][:4]}
+    written = generate(
+        embedded_model,
+        [item.prompt() for item in items.values()],
+        max_new_tokens=32,
+        n_samples=4,
+        temperature=1.0,
+    )
+    n_over = n_found = 0
+    for completion in written:
+        item, text = items[completion.id], completion.text
+        found = AnswerFound(item.text, item.answers, tuple(item.meta["choices"]))
+        whole = judge_answer(item.text, item.answers, text, found.choices).label
+        for beginning in (text[:n] for n in range(len(text))):
+            if opening_over(beginning):
+                n_over += 1
+                assert opening(beginning) == opening(text)
+            if found(beginning):
+                n_found += 1
+                so_far = judge_answer(item.text, item.answers, beginning, found.choices)
+                assert so_far.label == whole
+    assert n_over > 0
+    assert n_found > 0
