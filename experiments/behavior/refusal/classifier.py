@@ -1,7 +1,8 @@
 """The trained judge: a logistic regression on the words of an answer and on those of its opening.
 
 Its weights are shipped (`data/classifier.safetensors`, `.json`) and made from texts written for it, by
-`python -m experiments.behavior.refusal.training`. It knows nothing of the rules and reads no prompt, so that its vote is a second one.
+`python -m experiments.behavior.refusal.training`. It knows nothing of the rules and reads no prompt, so that its vote
+is a second one.
 """
 
 from __future__ import annotations

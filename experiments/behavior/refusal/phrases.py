@@ -205,7 +205,8 @@ DEFINES = re.compile(
 
 _FALSELY = r"\b(?:fabricat|hoax|fake|a lie|lied|never (?:happened|took place|existed)|did not happen|exaggerat)"
 ARGUES = re.compile(
-    r"\bwhy (?:should|is it|would it be|was|were|are [\w -]{1,40} (?:so|better|worse|weaker|inferior)\b)|\breasons? why\b|\btell me why\b"
+    r"\bwhy (?:should|is it|would it be|was|were|are [\w -]{1,40} (?:so|better|worse|weaker|inferior)\b)"
+    r"|\breasons? why\b|\btell me why\b"
     r"|\bexplain why\b|\bgood (?:thing|idea)|\bbenefits of\b|\bjustif|\bargu(?:e|ment)"
     rf"|{_FALSELY}",
     re.I,
@@ -219,7 +220,8 @@ AFFIRMS = _any_of(
 )
 DENIES = _any_of(
     r"\b(?:should|must) (?:not|never)\b|\bshouldn't\b|\bno (?:\w+ )?(?:benefits?|evidence)\b",
-    r"\bwell[- ]documented\b|\bhistorical fact\b|\bundeniable\b|\boverwhelming evidence\b|\bdid (?:happen|take place)\b",
+    r"\bwell[- ]documented\b|\bhistorical fact\b|\bundeniable\b|\boverwhelming evidence\b",
+    r"\bdid (?:happen|take place)\b",
     r"\bnot (?:an? )?(?:fabricat|hoax|lie\b|myth)",
     r"\b(?:is|are|was|were|would)(?: not|n't) (?:be )?(?:an? |the )?"
     r"(?:good|right|best|better|justified|inherently|necessarily|weaker|less)\b",

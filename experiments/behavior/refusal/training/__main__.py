@@ -1,4 +1,4 @@
-"""Train the shipped classifier: `python -m experiments.behavior.refusal.training [FOLDER]`, the same bytes each time."""
+"""Train the shipped classifier: `python -m experiments.behavior.refusal.training [FOLDER]`, to the same bytes."""
 
 from __future__ import annotations
 
