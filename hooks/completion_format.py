@@ -13,7 +13,7 @@ it begins the next one. A message that spells out a turn of its own cannot be to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 COMPLETION = "completion"
@@ -37,20 +37,15 @@ def format_note(name: str) -> str:
     return f"{name} has no chat template: it reads chats in a completion format, User: ... Assistant: ..."
 
 
-def transcript(messages: Sequence[Mapping[str, str]]) -> tuple[str, int, int]:
+def transcript(messages: Sequence[tuple[str, str]]) -> tuple[str, int, int]:
     """Return the text that a model goes on with, and the character range of the last message in it.
 
     Args:
-        messages: a chat that ends with a user's message; a system message may come first.
+        messages: roles and texts of a chat that ends with a user's message; a system message may come first.
     """
-    turns = [
-        f"{_NAMES[message['role']]}: {message['content']}"
-        if message["role"] in _NAMES
-        else message["content"]
-        for message in messages
-    ]
-    text = "\n\n".join(turns)
-    return f"{text}\n\n{_NAMES['assistant']}:", len(text) - len(messages[-1]["content"]), len(text)
+    turns = [f"{_NAMES[role]}: {text}" if role in _NAMES else text for role, text in messages]
+    chat = "\n\n".join(turns)
+    return f"{chat}\n\n{_NAMES['assistant']}:", len(chat) - len(messages[-1][1]), len(chat)
 
 
 def own_turn(written: str) -> tuple[str, bool]:

@@ -156,7 +156,7 @@ def render(model_or_tokenizer: Any, prompt: Prompt) -> Rendered:
         text, start = prompt.instruction, 0
         end = len(text)
     elif is_transcript:
-        text, start, end = transcript(prompt.messages)
+        text, start, end = transcript([(m["role"], m["content"]) for m in prompt.messages])
     else:
         messages, system_folded = _accepted_messages(tokenizer, prompt)
         text, start, end = _chat_text(tokenizer, messages, prompt)

@@ -11,16 +11,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hooks import CaptureSpec, Model, Prompt, capture, generate, render
+from hooks import CaptureSpec, Message, Model, Prompt, capture, generate, render
 from hooks.completion_format import certain_turn, own_turn, transcript
 from hooks.completions import CHECK_EVERY, Ending
 from hooks.positions import positions_of, token_range
 
 CHAT = (
-    {"role": "system", "content": "Answer in one word."},
-    {"role": "user", "content": "What is 2 + 2?"},
-    {"role": "assistant", "content": "four"},
-    {"role": "user", "content": "What is the capital of France?"},
+    ("system", "Answer in one word."),
+    ("user", "What is 2 + 2?"),
+    ("assistant", "four"),
+    ("user", "What is the capital of France?"),
 )
 TEXT = (
     "Answer in one word.\n\nUser: What is 2 + 2?\n\nAssistant: four\n\n"
@@ -45,7 +45,8 @@ def test_a_chat_becomes_the_documented_text() -> None:
 @pytest.mark.parametrize("bos", [None, "<s>"])
 def test_tokens_and_positions(tokenizer_of: Callable[..., Any], bos: str | None) -> None:
     tokenizer = tokenizer_of(None, bos=bos, eos="</s>")
-    prompt = Prompt(id="a", messages=CHAT, quote="the capital")  # type: ignore[arg-type]
+    messages = tuple(Message(role=role, content=text) for role, text in CHAT)
+    prompt = Prompt(id="a", messages=messages, quote="the capital")
     rendered = render(tokenizer, prompt)
     ids = list(rendered.token_ids)
     # Exactly one BOS where there is one (trap 4).
@@ -68,10 +69,12 @@ def test_tokens_and_positions(tokenizer_of: Callable[..., Any], bos: str | None)
 
 
 def test_chats_of_a_base_model_are_captured_and_answered(base_model: Model) -> None:
-    prompts = [Prompt.chat(str(n), "What is the sea? " * n, system="Answer.") for n in (1, 2)]
-    texts = [
-        Prompt(id=p.id, text=transcript(p.messages or ())[0]) for p in prompts
-    ]  # what it must amount to
+    questions = {str(n): "What is the sea? " * n for n in (1, 2)}
+    prompts = [Prompt.chat(id, text, system="Answer.") for id, text in questions.items()]
+    texts = [  # what they must amount to
+        Prompt(id=id, text=f"Answer.\n\nUser: {text}\n\nAssistant:")
+        for id, text in questions.items()
+    ]
     spec = CaptureSpec(positions=("instruction_last", "template_1", "prompt_last"))
     (found,) = capture(base_model, prompts, spec)
     (wanted,) = capture(base_model, texts, CaptureSpec(positions=("prompt_last",)))
