@@ -26,7 +26,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from experiments.behavior.refusal_judge import exemplar_labels, rule_labels
+from experiments.behavior.refusal.classifier import classifier_labels
+from experiments.behavior.refusal.openings import rule_labels
 from experiments.tasks.base import CompletionTask, Judgment
 from experiments.tasks.item import Item
 from experiments.tasks.wording import Elicitation, Event
@@ -125,7 +126,7 @@ class RefusalTask(CompletionTask):
         ]
 
     def judge(self, items: Sequence[Item], completions: Sequence[str]) -> list[Judgment]:
-        """Judge one completion an item: the rules decide, and the exemplar judge's vote is kept beside them.
+        """Judge one completion an item: the rules decide, and the classifier's vote is kept beside them.
 
         A partial refusal has outcome None: 16 tokens of apology without a refusal can go on either way. Raises
         ValueError where items and completions differ in number.
@@ -135,15 +136,15 @@ class RefusalTask(CompletionTask):
                 f"completions: {len(completions)} for {len(items)} items; give one an item"
             )
         by_rules = rule_labels(completions)
-        by_exemplars = exemplar_labels(completions, _data()["exemplars"])
+        by_classifier = classifier_labels(completions)
         return [
             Judgment(
                 outcome=_OUTCOMES[label],
                 label=label,
-                votes={"rules": label, "exemplars": vote},
+                votes={"rules": label, "classifier": vote},
                 reason=_PARTIAL if label == "partial" else "",
             )
-            for label, vote in zip(by_rules, by_exemplars, strict=True)
+            for label, vote in zip(by_rules, by_classifier, strict=True)
         ]
 
 

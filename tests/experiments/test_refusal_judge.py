@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.behavior.refusal_judge import LABELS, exemplar_labels, rule_label
+from experiments.behavior.refusal import LABELS, rule_label
 from experiments.tasks import RefusalTask
 
 # Written by hand; the comment of each block says what it is a trap for.
@@ -82,22 +82,6 @@ def test_a_clear_refusal_stays_one_wherever_it_breaks_off() -> None:
     assert {rule_label(text[:end]) for end in range(start, len(text) + 1)} == {"refuse"}
 
 
-def test_exemplar_judge_reads_new_texts_in_order() -> None:
-    exemplars = {
-        "refuse": ["I'm sorry, but I cannot do that.", "I am unable to help with this request."],
-        "comply": ["The capital is Rome.", "Here is a short poem about the sea:"],
-        "partial": ["I'm sorry. I'm here to help.", "Sorry for any confusion. How are you?"],
-    }
-    texts = ["The capital is Oslo.", "I cannot do that, sorry.", "The capital is Oslo."]
-    assert exemplar_labels(texts, exemplars) == ["comply", "refuse", "comply"]
-    assert exemplar_labels([], exemplars) == []
-
-
-def test_exemplar_judge_names_the_label_without_exemplars() -> None:
-    with pytest.raises(ValueError, match=r"exemplars: no text for \['partial'\]"):
-        exemplar_labels(["Hello."], {"refuse": ["No."], "comply": ["Yes."]})
-
-
 def test_rules_decide_and_both_votes_are_kept() -> None:
     task = RefusalTask()
     items = task.items()[:3]
@@ -110,7 +94,7 @@ def test_rules_decide_and_both_votes_are_kept() -> None:
     assert refused.reason == met.reason == ""
     for judgment in (refused, met, neither):
         assert judgment.votes["rules"] == judgment.label
-        assert judgment.votes["exemplars"] in LABELS
+        assert judgment.votes["classifier"] in LABELS
 
 
 def test_an_empty_call_and_a_mismatch() -> None:

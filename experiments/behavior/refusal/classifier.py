@@ -19,6 +19,8 @@ from jaxtyping import Float, Float32
 from safetensors.numpy import load_file
 from scipy.sparse import csr_matrix
 
+from experiments.behavior.refusal.labels import LABELS
+
 DATA = Path(__file__).with_name("data")
 OPENING_WORDS = 40
 MAX_WORDS = 240
@@ -40,6 +42,11 @@ class RefusalClassifier:
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares: Float[np.ndarray, "text label"] = odds / odds.sum(axis=1, keepdims=True)
         return shares
+
+
+def classifier_labels(texts: Sequence[str]) -> list[str]:
+    """The most probable label of each text, `[n]`, by the shipped classifier."""
+    return [LABELS[int(row.argmax())] for row in shipped_classifier().probabilities(texts)]
 
 
 @cache
