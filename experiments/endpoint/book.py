@@ -60,6 +60,7 @@ class AnswerBook:
                     advance(wanted[sent[future]])
             except BaseException:
                 stop.set()
+                self._client.stop()
                 raise
         return [self._held[ask.key] for ask in asks]
 

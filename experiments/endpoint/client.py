@@ -15,13 +15,22 @@ from openai import APIStatusError, OpenAI, OpenAIError
 
 from experiments.endpoint.asking import Answer, Ask
 from experiments.endpoint.dialect import Dialect
-from experiments.endpoint.faults import EndpointError, TooLargeError, fault, server_words, shown
+from experiments.endpoint.faults import (
+    EndpointError,
+    StoppedError,
+    TooLargeError,
+    fault,
+    server_words,
+    shown,
+)
 from experiments.endpoint.pace import Pace
 from experiments.endpoint.reading import MalformedError, read_answer
 from hooks import Prompt
 
 MAX_BYTES = 8 * 2**20
 """The largest body of an answer that is read."""
+MAX_COMPRESSED = MAX_BYTES // 100
+"""The same of one that is compressed, which may hold a thousand times as much."""
 
 _NO_KEY = "none"
 _CHECK = "Reply with one word: yes or no?"
@@ -53,11 +62,11 @@ class EndpointClient:
         self.url, self.model = url, model
         self.dialect = Dialect()
         self._key, self._timeout_s = key, timeout_s
-        pace = pace or Pace(None)
+        self._pace = pace or Pace(None)
         http = httpx2.Client(
             timeout=timeout_s,
             follow_redirects=False,
-            event_hooks={"request": [lambda _: pace.wait()], "response": [_limit_size]},
+            event_hooks={"request": [self._wait_for_turn], "response": [_limit_size]},
         )
         self._client = OpenAI(
             base_url=url, api_key=key or _NO_KEY, max_retries=retries, http_client=http
@@ -87,14 +96,14 @@ class EndpointClient:
         Raises:
             EndpointError: one line with the URL and the mend.
         """
-        tries = 1 + (self._client.max_retries if retries is None else retries)
+        retries = self._client.max_retries if retries is None else retries
         while True:
             dialect = self.dialect
             try:
                 response = self._client.post(
                     "/chat/completions",
                     body=dialect.body(self.model, ask),
-                    options={"max_retries": tries - 1},
+                    options={"max_retries": retries},
                     cast_to=httpx2.Response,
                 )
                 return read_answer(response, ask.max_tokens)
@@ -102,19 +111,25 @@ class EndpointClient:
                 simpler = _simpler(dialect, error)
                 if simpler is None:
                     raise self._masked(
-                        fault(error, self.url, self.model, tries, self._timeout_s)
+                        fault(error, self.url, self.model, self._timeout_s)
                     ) from None
                 self.dialect = simpler
             except OpenAIError as error:
-                raise self._masked(
-                    fault(error, self.url, self.model, tries, self._timeout_s)
-                ) from None
+                raise self._masked(fault(error, self.url, self.model, self._timeout_s)) from None
             except MalformedError as error:
                 raise self._masked(EndpointError(f"endpoint {self.url}: {error}")) from None
+
+    def stop(self) -> None:
+        """Send nothing any more: requests that wait for their turn end with an error."""
+        self._pace.stop()
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _wait_for_turn(self, request: httpx2.Request) -> None:
+        if not self._pace.wait():
+            raise StoppedError("stopped")
 
     def _masked(self, error: EndpointError) -> EndpointError:
         """Without the key, which an endpoint's own words may repeat."""
@@ -129,18 +144,18 @@ def _simpler(dialect: Dialect, error: APIStatusError) -> Dialect | None:
 
 
 class _Limited(httpx2.SyncByteStream):
-    """A body that ends with an error where it passes `MAX_BYTES`."""
+    """A body that ends with an error where it passes so many bytes."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._limit = stream, limit
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
         for part in self._stream:
             size += len(part)
-            if size > MAX_BYTES:
+            if size > self._limit:
                 raise TooLargeError(
-                    f"sends an answer of over {MAX_BYTES // 2**20} MiB; is the URL that of a chat endpoint?"
+                    f"sends an answer of over {self._limit // 1024} KiB; is the URL that of a chat endpoint?"
                 )
             yield part
 
@@ -149,4 +164,6 @@ class _Limited(httpx2.SyncByteStream):
 
 
 def _limit_size(response: httpx2.Response) -> None:
-    response.stream = _Limited(response.stream)
+    compressed = response.headers.get("content-encoding", "identity") != "identity"
+    limit = MAX_COMPRESSED if compressed else MAX_BYTES
+    response.stream = _Limited(response.stream, limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError
+from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
 
 from experiments.endpoint.address import KEY_VARIABLE
 
@@ -16,6 +16,10 @@ class EndpointError(RuntimeError):
 
 class TooLargeError(OpenAIError):
     """An answer's body passes the limit; the client raises it through without a further try."""
+
+
+class StoppedError(OpenAIError):
+    """No more is to be sent; the client raises it through without a further try."""
 
 
 def shown(text: str) -> str:
@@ -35,13 +39,14 @@ def server_words(error: APIStatusError) -> str:
     return shown(error.response.text)
 
 
-def fault(error: OpenAIError, url: str, model: str, tries: int, timeout_s: float) -> EndpointError:
+def fault(error: OpenAIError, url: str, model: str, timeout_s: float) -> EndpointError:
     """The one line for an error of the client."""
+    tries = _tries(error)
     if isinstance(error, APITimeoutError):
-        told = f"no answer within {timeout_s:g} s in {tries} tries; it is slow or overloaded, try later"
+        told = f"no answer within {timeout_s:g} s in {tries}; it is slow or overloaded, try later"
     elif isinstance(error, APIConnectionError):
         why = shown(str(error.__cause__ or error))
-        told = f"cannot be reached in {tries} tries ({why}); is it running, and is the URL right?"
+        told = f"cannot be reached in {tries} ({why}); is it running, and is the URL right?"
     elif isinstance(error, APIStatusError):
         told = _of_status(error, model, tries)
     else:
@@ -49,7 +54,16 @@ def fault(error: OpenAIError, url: str, model: str, tries: int, timeout_s: float
     return EndpointError(f"endpoint {url}: {told}")
 
 
-def _of_status(error: APIStatusError, model: str, tries: int) -> str:
+def _tries(error: OpenAIError) -> str:
+    """How often the client tried, as it told the endpoint."""
+    told = (
+        error.request.headers.get("x-stainless-retry-count") if isinstance(error, APIError) else 0
+    )
+    count = 1 + int(told or 0)
+    return f"{count} tries" if count > 1 else "1 try"
+
+
+def _of_status(error: APIStatusError, model: str, tries: str) -> str:
     status, words = error.status_code, server_words(error)
     said = f"{status} ({words})" if words else str(status)
     headers = error.response.headers
@@ -66,7 +80,9 @@ def _of_status(error: APIStatusError, model: str, tries: int) -> str:
     if status == 429:
         after = headers.get("retry-after")
         asks = f"; it asks to wait {shown(after)} s" if after else ""
-        return f"{said}, still so after {tries} tries{asks}; wait, or give fewer requests a minute (--rpm)"
+        return (
+            f"{said}, still so after {tries}{asks}; wait, or give fewer requests a minute (--rpm)"
+        )
     if status >= 500 or status in (408, 409):
-        return f"{said}, still so after {tries} tries; it is failing or overloaded, try later"
+        return f"{said}, still so after {tries}; it is failing or overloaded, try later"
     return f"refuses the request: {said}; the model or the endpoint does not take what is asked"

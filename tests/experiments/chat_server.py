@@ -21,7 +21,7 @@ class Reply:
     """One response; `lost` resets the connection instead, `slow` says nothing until the server closes."""
 
     status: int = 200
-    body: str = ""
+    body: str | bytes = ""
     headers: dict[str, str] = field(default_factory=dict)
     kind: str = JSON
     lost: bool = False
@@ -125,7 +125,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
                 server.closing.wait(10)
                 self.close_connection = True
                 return
-            data = reply.body.encode()
+            data = reply.body.encode() if isinstance(reply.body, str) else reply.body
             self.send_response(reply.status)
             self.send_header("content-type", reply.kind)
             self.send_header("content-length", str(len(data)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import random
 import time
 from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ from tests.experiments.chat_server import ChatServer, Reply, chat, ok, refused
 
 KEY = "sk-secret-of-the-test"
 PROMPT = Prompt.chat("p", "Is the sea blue?", system="Be brief.")
+DENSE = gzip.compress(random.Random(0).randbytes(2**17))
 ASK = Ask(PROMPT, 8, logprobs=True)
 
 
@@ -94,7 +97,8 @@ def test_waits_double_and_end(server: ChatServer, naps: list[float]) -> None:
         (refused(401, f"bad key {KEY}"), r"401 \(bad key \*\*\*\); set OPENAI_API_KEY", 1),
         (refused(404, "no model toy"), r"404 \(no model toy\); is 'toy' a model there", 1),
         (refused(429, "too many"), r"429 \(too many\), still so after 3 tries; wait, or .*--rpm", 3),
-        (refused(429, "quota", Retry_After="3600"), r"it asks to wait 3600 s", 1),
+        (refused(429, "quota", Retry_After="3600"), r"still so after 1 try; it asks to wait 3600 s", 1),
+        (Reply(body=DENSE, headers={"content-encoding": "gzip"}), r"an answer of over 81 KiB", 1),
         (refused(400, "prompt too long"), r"refuses the request: 400 \(prompt too long\)", 1),
         (Reply(502, "<html>bad gateway</html>", kind="text/html"), r"502 \(<html>bad gateway", 3),
         (Reply(body="<html>Sign in</html>", kind="text/html"), r"answers text/html instead of JSON \('<html>Sign", 1),
@@ -105,7 +109,7 @@ def test_waits_double_and_end(server: ChatServer, naps: list[float]) -> None:
         (Reply(body='{"choices": []}'), r"answers without choices", 1),
         (ok(None, finish_reason="length"), r"spent all tokens of an answer without a word", 1),
         (ok("many words " * 1000), r"answers with 11000 characters where at most 8 tokens", 1),
-        (Reply(body=" " * (9 * 2**20)), r"an answer of over 8 MiB", 1),
+        (Reply(body=" " * (9 * 2**20)), r"an answer of over 8192 KiB", 1),
         (Reply(lost=True), r"cannot be reached in 3 tries", 3),
         (Reply(slow=True), r"no answer within 0.2 s in 3 tries; it is slow", 3),
     ],
@@ -231,8 +235,9 @@ def test_tries_again_count_for_the_pace(server: ChatServer, naps: list[float]) -
     let_through: list[int] = []
 
     class Counting(Pace):
-        def wait(self) -> None:
+        def wait(self) -> bool:
             let_through.append(1)
+            return True
 
     client(server, pace=Counting(None)).ask(ASK)
     assert len(let_through) == 2

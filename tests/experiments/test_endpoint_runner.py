@@ -26,6 +26,7 @@ from experiments.endpoint.book import AnswerBook
 from experiments.endpoint.client import EndpointClient
 from experiments.endpoint.faults import EndpointError
 from experiments.endpoint.options import option_sums
+from experiments.endpoint.pace import Pace
 from experiments.endpoint.runner import EndpointRunner
 from hooks import Prompt, generate, render
 from tests.conftest import make_tiny_model
@@ -98,6 +99,17 @@ def test_a_failure_keeps_what_was_answered(server: ChatServer, tmp_path: Path) -
     assert len(server.requests) == asked + 60 - len(kept)
     assert set(Counter(server.prompts).values()) <= {1, 2}
     assert Counter(server.prompts)["Question 30?"] == 2
+
+
+def test_after_a_failure_nobody_waits_for_a_turn(server: ChatServer, tmp_path: Path) -> None:
+    """One request an hour: the other three threads wait for theirs while the first fails."""
+    server.answer = lambda _: refused(401, "expired")
+    client = EndpointClient(server.url, "toy", pace=Pace(1 / 60))
+    with pytest.raises(EndpointError, match="401"):
+        EndpointRunner(AnswerBook(tmp_path / "answers", client)).complete(
+            prompts(9), max_new_tokens=8
+        )
+    assert len(server.requests) == 1
 
 
 _KILLED = """
