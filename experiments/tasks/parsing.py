@@ -67,7 +67,9 @@ def named_option(answer: str, options: Sequence[str]) -> tuple[str | None, str]:
     Options of one word are compared with whole words, longer ones are searched as they stand, whatever the case.
     """
     text = unwrapped(answer)
-    words = words_of(text) if all(words_of(option) for option in options) else text.split()
+    words = words_of(text)
+    if not all(words_of(option) for option in options):  # digits
+        words = [bare for word in text.split() if (bare := word.strip(".,:;!?*()[]\"'"))]
     if not words:
         return None, "empty"
     lowered = " ".join(text.lower().split())

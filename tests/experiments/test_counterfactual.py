@@ -232,6 +232,12 @@ def test_a_constant_has_no_skill_and_an_oracle_the_most(task: type[ChangeTask]) 
     assert best.skill.estimate == pytest.approx(1 - best.constant_score)
 
 
+@pytest.mark.parametrize("answer", ["3", "3.", "Message 3: it differs.", '"3"', "**3**"])
+def test_a_place_is_read_with_what_stands_around_it(answer: str) -> None:
+    assert PerturbationChoiceTask.value_questions[0].parse(answer) == ("3", "")
+    assert PerturbationChoiceTask.value_questions[0].parse("1, or 2.")[0] is None
+
+
 def test_an_own_change_is_compared_with_one_of_the_pool() -> None:
     items = made(EditProposalTask)
     observed = EditProposalTask().observe(items, ScriptedRunner(whimsical))
