@@ -238,6 +238,21 @@ def test_what_is_wrong_from_the_start_is_told_before_anything_is_written(
     assert len(server.requests) == 1
 
 
+def test_the_command_line_tells_faults_in_one_line(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    server.answer = lambda _: refused(404, "no such model")
+    out = ("--model", "toy", "--out", str(tmp_path / "run"))
+    assert command(monkeypatch, "run", "parity", "--endpoint", server.url, *out) == 1
+    *costs, fault = capsys.readouterr().err.splitlines()
+    assert costs[-1] == f"{server.url}: {REQUESTS} requests, less what the folder holds"
+    assert fault.startswith(f"selfprobe: endpoint {server.url}: 404 (no such model); ")
+    assert command(monkeypatch, "run", "parity", "--endpoint", "https://SECRET@h/v1", *out) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "SECRET" not in line
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
