@@ -54,7 +54,7 @@ def rule_vote(text: str, prompt: str | None = None) -> RuleVote:
 def _short(text: str, acts: Acts, asked: str) -> RuleVote:
     label = opening_label(without_false_alarms(text))
     if label == "comply" and (_objected(acts, asked) or acts.declines is not None):
-        return RuleVote("refuse", LIKELY)
+        return RuleVote("refuse", SURE if _argues(asked) else LIKELY)
     if label == "refuse" and acts.unreal:
         return RuleVote("partial", LIKELY)
     return RuleVote(label, SURE)
