@@ -34,7 +34,7 @@ def prompt_format(tokenizer: Any) -> str:
 
 def format_note(name: str) -> str:
     """Return a sentence for whoever runs a model without a template."""
-    return f"{name} has no chat template: it reads chats in a completion format, User: ... Assistant: ..."
+    return f"{name} has no chat template: it reads chats in a completion format, as turns of User: and Assistant:"
 
 
 def transcript(messages: Sequence[tuple[str, str]]) -> tuple[str, int, int]:

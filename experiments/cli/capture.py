@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -95,10 +96,13 @@ def capture(
     from experiments.progress import reporter_for_stderr
     from experiments.prompt_files import read_prompts
     from hooks import CaptureSpec, load_model
+    from hooks.completion_format import COMPLETION, format_note
 
     spec = CaptureSpec(sites=_names(sites), layers=_layers(layers), positions=_names(positions))
     rows = read_prompts(prompts)
     loaded = load_model(model, dtype=dtype, device=device, attn_implementation=attention)
+    if loaded.prompt_format == COMPLETION and any(row.prompt.messages for row in rows):
+        print(f"note: {format_note(model)}", file=sys.stderr)
     try:
         cache = capture_into(
             out,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hooks.examination import Examination, Finding
 
 _ANY = 2**31 - 1
-_COMPLETION = "chats are read in the completion format, User: ... Assistant: ..."
+_COMPLETION = "chats are read in the completion format, as turns of User: and Assistant:"
 
 
 @app.command(

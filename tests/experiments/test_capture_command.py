@@ -82,6 +82,23 @@ def test_prompts_of_all_forms_end_in_a_cache(command: Command, tiny_folder: Path
     assert Path("cache/prompts.csv").read_text() == "id,group\na,g\nb,g\nc,c\n"
 
 
+def test_a_base_model_reads_transcripts_and_the_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments.cli import _status
+
+    monkeypatch.chdir(tmp_path)
+    base = parity.save_tiny_model(tmp_path / "tiny-base")
+    (base / "chat_template.jinja").unlink()
+    for rows, n_notes in ((ROWS, 1), (ROWS[2:], 0)):
+        command = ["capture", "--model", str(base), "--out", f"cache-{n_notes}", "--prompts"]
+        monkeypatch.setattr(sys, "argv", ["selfprobe", *command, write("prompts.jsonl", rows)])
+        assert _status() == 0
+        assert capsys.readouterr().err.count("note:") == n_notes
+    cache = ActivationsCache.open("cache-1")
+    assert cache.fingerprint["prompt_format"] == "completion"
+
+
 def test_the_same_command_again_changes_nothing_and_extend_adds(command: Command) -> None:
     write("p.jsonl")
     first = (*CAPTURE, "--layers", "0", "--positions", "prompt_last")
