@@ -21,9 +21,9 @@ from experiments.tasks.counterfactual.drafts import question_of
 from experiments.tasks.counterfactual.framing import COMPONENTS, Framed, framed
 from experiments.tasks.counterfactual.leaning import LeaningTask
 from experiments.tasks.counterfactual.log_odds import option_logprobs_of
-from experiments.tasks.counterfactual.pool import Question, user
+from experiments.tasks.counterfactual.pool import Question
 from experiments.tasks.forms import Choice
-from experiments.tasks.item import Item
+from experiments.tasks.item import Item, user
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event, ValueQuestion
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from experiments.tasks.counterfactual.pool import Asked, Question, user
+from experiments.tasks.counterfactual.pool import Asked, Question
+from experiments.tasks.item import user
 
 _DATA = Path(__file__).with_name("data") / "components.yaml"
 _BEFORE = ("persona", "example")
