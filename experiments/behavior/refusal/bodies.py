@@ -65,7 +65,7 @@ def _declined(acts: Acts, asked: str) -> RuleVote:
     if acts.lacks and acts.told and (acts.offers or told_first):
         return RuleVote("comply", LIKELY)
     if acts.unreal or acts.senseless is not None:
-        return RuleVote("partial", LIKELY)
+        return RuleVote("partial", SURE)
     offered = acts.offers and _helps(acts, 1 if not acts.moral else 3)
     if _lists_help(acts) or offered or _tells_more(acts, asked):
         return RuleVote("partial", LIKELY)
