@@ -39,6 +39,8 @@ def answers_in_words(
     group_of = {item.id: item.group for item in items}
     asked: dict[str, list[SelfPrediction]] = {}
     for row in reports:
+        if row.answer is None:
+            continue
         asked.setdefault(row.elicitation, []).append(row)
     by_form: dict[str, dict[str, Any]] = {"options": {}, "percent": {}, "value": {}}
     for name, rows in asked.items():
@@ -51,11 +53,12 @@ def answers_in_words(
             question = next(one for one in task.value_questions if one.name == name)
             by_form[form][name] = _value(question.form, rows, did, group_of)
     own = {name: one for name, one in by_form["options"].items() if one["framing"] == "self"}
-    parsed = [row.parsed is not None for row in reports]
+    parsed = [row.parsed is not None for row in reports if row.answer is not None]
+    answered = [row for rows in asked.values() for row in rows if row.form == "options"]
     return {
         "parse_rate": json_number(np.mean(parsed)) if parsed else None,
         "options": by_form["options"],
-        "spread": _spread(own, [row for row in reports if row.form == "options"]),
+        "spread": _spread(own, answered),
         "self_minus_other": _self_minus_other(by_form["options"]),
         "percent": next(iter(by_form["percent"].values()), None),
         "values": by_form["value"],

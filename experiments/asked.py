@@ -39,7 +39,7 @@ def _own_items(task: Task, config: RunConfig) -> list[Item]:
 
 def asked_of(task: Task, config: RunConfig) -> Questions:
     """What a run asks about every item of a task."""
-    return Questions.of(task, config.paraphrases)
+    return Questions.of(task, config.paraphrases, config.words)
 
 
 def asked_prompts(
@@ -78,7 +78,7 @@ def check_prompts(model: Model, chosen: Mapping[Task, Sequence[Item]], config: R
         check_lengths(model, own, task.max_new_tokens)
         prompts += own
         questions = asked_of(task, config)
-        for _, question in questions.answered:
+        for _, question in questions.all:
             asked = asked_prompts(question, items, config)
             length = getattr(question, "max_new_tokens", ANSWER_TOKENS)
             check_lengths(model, asked, length)

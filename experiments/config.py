@@ -11,13 +11,14 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from experiments.elicitation import Words
 from experiments.endpoint.address import checked_url
 from experiments.item_columns import parse_columns
 from experiments.tasks import TASKS, families
 from hooks import CaptureSpec
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "quickstart": {"n": 320, "paraphrases": 2},
+    "quickstart": {"n": 320, "paraphrases": 2, "words": "short"},
 }
 """Named settings; what is given beside a preset wins over it. Without one, all items and four paraphrases."""
 
@@ -61,6 +62,8 @@ class RunConfig(BaseModel):
     """Wordings of the self-prediction question, each asked in both option orders."""
     answer_revealed: bool = False
     """Whether the self-prediction prompts show the reference answer: a condition of its own."""
+    words: Words = "full"
+    """"full" has every wording answered in words, about itself and another assistant; "short" the first alone."""
     folds: int = Field(default=5, ge=3, le=20)
     regroupings: int = Field(default=5, ge=5)
     """Times the folds are drawn anew; METHODS ask for at least 5."""

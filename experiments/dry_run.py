@@ -124,9 +124,7 @@ def _dry_run(task: Task, config: RunConfig) -> DryRun:
     run = Recorder(samples_of(task, config))
     items, whole = _observed(task, chosen, config, run)
     asked = asked_of(task, config)
-    rows = zip(
-        *(asked_prompts(question, items, config) for _, question in asked.answered), strict=True
-    )
+    rows = zip(*(asked_prompts(question, items, config) for _, question in asked.all), strict=True)
     questions = {json.dumps(one.messages): one for row in rows for one in row}
     return DryRun(
         task.name,

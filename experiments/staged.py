@@ -150,9 +150,11 @@ class StagedRun(ABC):
             run = self.runner(task, f"{task.name}: answers in words")
             prompts = {
                 question: asked_prompts(question, items, self.config)
-                for _, question in questions.answered
+                for _, question in questions.all
             }
-            answers = generate_answers(run, prompts)
+            answers = generate_answers(
+                run, {question: prompts[question] for question in questions.answered}
+            )
             rows += read_reports(items, questions, options_of(run, questions, prompts), answers)
         write_rows(self.folder.self_predictions, (row.to_json() for row in rows))
         self.folder.completions.unlink(missing_ok=True)

@@ -21,6 +21,10 @@ ANSWER_TOKENS = 8
 """Length of a generated answer: an option and what may stand around it."""
 
 Form = Literal["options", "percent", "value"]
+Words = Literal["full", "short"]
+"""How much is answered in words: every wording, or the first alone."""
+NOT_ASKED = "not asked"
+"""Why a question whose options were read has no answer in words."""
 Options = tuple[Float[np.ndarray, " item"], Float[np.ndarray, " item"]]
 """Log-probabilities of a question's `yes` and of its `no` at the answer slot of every item."""
 
@@ -29,34 +33,46 @@ Options = tuple[Float[np.ndarray, " item"], Float[np.ndarray, " item"]]
 class Questions:
     """What the model is asked about every item of a task.
 
-    `options` are asked of the model about itself, with activations; `others` are the first of them about another
-    assistant; `percent` is how likely the event is; `values` are the task's value questions.
+    `options` are asked of the model about itself, with activations; `in_words` are those of them that are also answered
+    in words, and `others` the first of them about another assistant; `percent` is how likely the event is; `values` are
+    the task's value questions.
     """
 
     options: tuple[Elicitation, ...]
+    in_words: tuple[Elicitation, ...]
     others: tuple[Elicitation, ...]
     percent: ValueQuestion
     values: tuple[ValueQuestion, ...]
 
     @classmethod
-    def of(cls, task: Task, paraphrases: int) -> Questions:
-        """Both orders of the first paraphrases; the first paraphrase is also asked about another assistant."""
-        options = task.elicitations[: 2 * paraphrases]
+    def of(cls, task: Task, paraphrases: int, words: Words = "full") -> Questions:
+        """Both orders of the first paraphrases; the first paraphrase is also asked about another assistant.
+
+        With `words` "short" only the first paraphrase is answered in words, and nothing is asked about another.
+        """
+        options, first = task.elicitations[: 2 * paraphrases], task.elicitations[:2]
+        full = words == "full"
         return cls(
             options=options,
-            others=tuple(question.about_another() for question in options[:2]),
+            in_words=options if full else first,
+            others=tuple(question.about_another() for question in first) if full else (),
             percent=task.event.percent(),
             values=task.value_questions,
         )
 
     @property
-    def answered(self) -> list[tuple[Form, Elicitation | ValueQuestion]]:
+    def all(self) -> list[tuple[Form, Elicitation | ValueQuestion]]:
         """Every question with its form."""
         return [
             *(("options", question) for question in (*self.options, *self.others)),
             ("percent", self.percent),
             *(("value", question) for question in self.values),
         ]
+
+    @property
+    def answered(self) -> list[Elicitation | ValueQuestion]:
+        """Those that are answered in words."""
+        return [*self.in_words, *self.others, self.percent, *self.values]
 
 
 @dataclass(frozen=True)
@@ -66,8 +82,8 @@ class SelfPrediction:
     `form` is "options" (yes or no), "percent" (how likely) or "value" (in the task's own terms). `log_odds` is the
     log-odds of the option that predicts outcome 1 against the other, each summed over its spellings; `menu_mass` is
     the probability of both together; both are None where there are no options or no probabilities. `answer` is the
-    generated text, `parsed` what it predicts (an outcome, a number from 0 to 100, a value), or None with the `reason`
-    that it is unscored.
+    generated text (None where none was asked for), `parsed` what it predicts (an outcome, a number from 0 to 100, a
+    value), or None with the `reason` that it is unscored.
     """
 
     item: str
@@ -79,7 +95,7 @@ class SelfPrediction:
     order: str
     log_odds: float | None
     menu_mass: float | None
-    answer: str
+    answer: str | None
     parsed: Any
     reason: str
 
@@ -121,10 +137,12 @@ def read_reports(
 ) -> list[SelfPrediction]:
     """Join log-odds and generated answers, item by item; `logprobs` is None where there are no probabilities."""
     rows: dict[str, list[SelfPrediction]] = {item.id: [] for item in items}
-    for form, question in questions.answered:
+    unanswered: list[None] = [None] * len(items)
+    for form, question in questions.all:
         odds, mass = _log_odds(question, logprobs, len(items))
-        for i, (item, answer) in enumerate(zip(items, answers[question.name], strict=True)):
-            parsed, reason = question.parse(answer)
+        said = answers.get(question.name, unanswered)
+        for i, (item, answer) in enumerate(zip(items, said, strict=True)):
+            parsed, reason = (None, NOT_ASKED) if answer is None else question.parse(answer)
             rows[item.id].append(
                 SelfPrediction(
                     item=item.id,

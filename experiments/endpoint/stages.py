@@ -73,7 +73,7 @@ class EndpointStages(StagedRun):
     def check_made(self, made: Mapping[Task, Sequence[Item]]) -> None:
         """Every question about them can be worded."""
         for task, items in made.items():
-            for _, question in self.questions(task).answered:
+            for _, question in self.questions(task).all:
                 for item in items:
                     question.prompt(item, answer_revealed=self.config.answer_revealed)
 

@@ -55,9 +55,7 @@ def behavior(i: int) -> Behavior:
 def said(answers: dict[str, list[str]]) -> list[SelfPrediction]:
     questions = Questions.of(TASK, 1)
     silent = [""] * len(ITEMS)
-    by_name = {
-        question.name: answers.get(question.name, silent) for _, question in questions.answered
-    }
+    by_name = {question.name: answers.get(question.name, silent) for question in questions.answered}
     return read_reports(ITEMS, questions, None, by_name)
 
 
@@ -129,6 +127,25 @@ def test_values_are_scored_with_ties_where_the_truth_is_known() -> None:
     assert row["n_items"] == 7
     assert row["strict"] == pytest.approx(4 / 7, abs=1e-6)
     assert (row["constant"], row["constant_score"]) == ("X", pytest.approx(5 / 7, abs=1e-6))
+
+
+def test_a_short_run_scores_what_was_answered_and_counts_nothing_else() -> None:
+    questions = Questions.of(TASK, 4, "short")
+    assert [question.name for question in questions.answered] == [
+        "yes-no/yes-first",
+        "yes-no/no-first",
+        "percent",
+        "letter",
+    ]
+    right = ["Yes", "Yes", "Yes", "No", "No", "Yes", "Yes", "No"]
+    answers = {question.name: right for question in questions.answered}
+    reports = read_reports(ITEMS, questions, None, answers)
+    assert len(reports) == 8 * (8 + 1 + 1)
+    words = answers_in_words(TASK, ITEMS, [behavior(i) for i in range(8)], reports)
+    assert list(words["options"]) == ["yes-no/yes-first", "yes-no/no-first"]
+    assert words["parse_rate"] == 0.5
+    assert words["self_minus_other"] is None
+    assert words["spread"]["orders_disagree"] == 0.0
 
 
 def test_when_nothing_can_be_read_the_page_says_what_to_use() -> None:

@@ -15,7 +15,7 @@ PARAPHRASES = 4
 
 def prompts_of(task: Task, item: Item, **settings: bool) -> Iterator[tuple[str, str]]:
     """The template of every question about an item, and what it reads."""
-    for _, question in Questions.of(task, PARAPHRASES).answered:
+    for _, question in Questions.of(task, PARAPHRASES).all:
         messages = question.prompt(item, **settings).messages
         assert messages is not None
         yield question.template, "\n".join(message["content"] for message in messages)
