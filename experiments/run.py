@@ -33,13 +33,14 @@ class Experiment:
     def __init__(
         self,
         task: str | Sequence[str],
-        model: str = "smollm2-135m",
+        model: str | None = None,
         *,
         preset: str | None = None,
         **settings: Any,
     ) -> None:
         tasks = (task,) if isinstance(task, str) else task
-        self.config = make_config({"tasks": tasks, "model": model, **settings}, preset=preset)
+        named = {} if model is None else {"model": model}
+        self.config = make_config({"tasks": tasks, **named, **settings}, preset=preset)
 
     @classmethod
     def from_config(cls, config: RunConfig) -> Experiment:

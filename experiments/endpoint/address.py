@@ -54,9 +54,13 @@ def key_for(url: str) -> str | None:
     """Return the key in the environment, or None where there is none.
 
     Raises:
-        ValueError: the key would be sent to another machine without encryption.
+        ValueError: a key that no header can hold, or that would be sent to another machine without encryption.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not all("!" <= mark <= "~" for mark in key):
+        raise ValueError(
+            f"{KEY_VARIABLE}: holds a space or a character that no key has; set it anew"
+        )
     if key and urlsplit(url).scheme == "http" and not is_this_machine(url):
         raise ValueError(
             f"endpoint: {url} is not encrypted and would carry the key in {KEY_VARIABLE} in clear text; "

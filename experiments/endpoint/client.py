@@ -110,14 +110,13 @@ class EndpointClient:
             except APIStatusError as error:
                 simpler = _simpler(dialect, error)
                 if simpler is None:
-                    raise self._masked(
-                        fault(error, self.url, self.model, self._timeout_s)
-                    ) from None
+                    raise self._fault(error) from None
                 self.dialect = simpler
             except OpenAIError as error:
-                raise self._masked(fault(error, self.url, self.model, self._timeout_s)) from None
+                raise self._fault(error) from None
             except MalformedError as error:
-                raise self._masked(EndpointError(f"endpoint {self.url}: {error}")) from None
+                told = error.told.format(shown(error.said, self._key))
+                raise EndpointError(f"endpoint {self.url}: {told}") from None
 
     def stop(self) -> None:
         """Send nothing any more: requests that wait for their turn end with an error."""
@@ -131,9 +130,8 @@ class EndpointClient:
         if not self._pace.wait():
             raise StoppedError("stopped")
 
-    def _masked(self, error: EndpointError) -> EndpointError:
-        """Without the key, which an endpoint's own words may repeat."""
-        return EndpointError(str(error).replace(self._key, "***")) if self._key else error
+    def _fault(self, error: OpenAIError) -> EndpointError:
+        return fault(error, self.url, self.model, self._timeout_s, self._key)
 
 
 def _simpler(dialect: Dialect, error: APIStatusError) -> Dialect | None:

@@ -22,35 +22,39 @@ class StoppedError(OpenAIError):
     """No more is to be sent; the client raises it through without a further try."""
 
 
-def shown(text: str) -> str:
-    """The beginning of an endpoint's own words on one line, without control characters."""
+def shown(text: str, key: str | None = None) -> str:
+    """The beginning of an endpoint's own words on one line, without control characters and without the key."""
+    if key:
+        text = text.replace(key, "***")
     line = " ".join(text.split())
     clean = "".join(mark for mark in line if mark.isprintable())
     return clean if len(clean) <= _SHOWN else clean[:_SHOWN] + "..."
 
 
 def server_words(error: APIStatusError) -> str:
-    """What the endpoint itself said of a refused request."""
+    """All that the endpoint itself said of a refused request."""
     body = error.body
     if isinstance(body, dict):
         for name in ("message", "detail", "error"):
             if body.get(name):
-                return shown(str(body[name]))
-    return shown(error.response.text)
+                return str(body[name])
+    return error.response.text
 
 
-def fault(error: OpenAIError, url: str, model: str, timeout_s: float) -> EndpointError:
+def fault(
+    error: OpenAIError, url: str, model: str, timeout_s: float, key: str | None
+) -> EndpointError:
     """The one line for an error of the client."""
     tries = _tries(error)
     if isinstance(error, APITimeoutError):
         told = f"no answer within {timeout_s:g} s in {tries}; it is slow or overloaded, try later"
     elif isinstance(error, APIConnectionError):
-        why = shown(str(error.__cause__ or error))
+        why = shown(str(error.__cause__ or error), key)
         told = f"cannot be reached in {tries} ({why}); is it running, and is the URL right?"
     elif isinstance(error, APIStatusError):
-        told = _of_status(error, model, tries)
+        told = _of_status(error, model, tries, key)
     else:
-        told = shown(str(error))
+        told = shown(str(error), key)
     return EndpointError(f"endpoint {url}: {told}")
 
 
@@ -63,12 +67,12 @@ def _tries(error: OpenAIError) -> str:
     return f"{count} tries" if count > 1 else "1 try"
 
 
-def _of_status(error: APIStatusError, model: str, tries: str) -> str:
-    status, words = error.status_code, server_words(error)
+def _of_status(error: APIStatusError, model: str, tries: str, key: str | None) -> str:
+    status, words = error.status_code, shown(server_words(error), key)
     said = f"{status} ({words})" if words else str(status)
     headers = error.response.headers
     if 300 <= status < 400:
-        where = shown(headers.get("location", "nowhere"))
+        where = shown(headers.get("location", "nowhere"), key)
         return (
             f"redirects to {where} ({status}), where neither prompts nor the key are sent; "
             "give that URL as the endpoint if you trust it"

@@ -16,10 +16,11 @@ def option_sums(
 ) -> dict[str, float]:
     """Option -> log of the summed probability of its words, over all their spellings, as the first token.
 
-    Only the likeliest tokens are known. A word is found where a whole token spells it, so options should be words of
-    one token, as Yes, No, A and B are. An option of which nothing is among them can have no more than the least likely
-    of them, nor more than what they all leave over: the smaller of the two is put in its place. So a log-odds against
-    a missing option is nearer to 0 than the true one, never farther; of two missing options it is 0.
+    Only the likeliest tokens are known. A word is found where a whole token spells it, as it does of Yes, No, A and B;
+    where none does, in tokens that begin it and no other option. An option of which nothing is among them can have no
+    more than the least likely of them, nor more than what they all leave over: the smaller of the two is put in its
+    place. So a log-odds against a missing option is nearer to 0 than the true one, never farther; of two missing
+    options it is 0.
 
     Args:
         first_token: the likeliest first tokens with their log-probabilities; empty for an answer without one.
@@ -27,9 +28,28 @@ def option_sums(
     """
     left = max(1.0 - sum(map(math.exp, first_token.values())), _LEAST)
     bound = min([*first_token.values(), math.log(left if first_token else _LEAST)])
+    spelled = {
+        name: tuple(spelling for word in words for spelling in spellings(word))
+        for name, words in options.items()
+    }
     sums: dict[str, float] = {}
-    for name, words in options.items():
-        spelled = {spelling for word in words for spelling in spellings(word)}
-        found = [math.exp(value) for token, value in first_token.items() if token in spelled]
-        sums[name] = math.log(sum(found)) if found else bound
+    for name, own in spelled.items():
+        others = [s for other, theirs in spelled.items() if other != name for s in theirs]
+        share = _share(first_token, own, others)
+        sums[name] = math.log(share) if share else bound
     return sums
+
+
+def _share(first_token: Mapping[str, float], own: Sequence[str], others: Sequence[str]) -> float:
+    whole = [math.exp(value) for token, value in first_token.items() if token in own]
+    if whole:
+        return sum(whole)
+    return sum(
+        math.exp(value)
+        for token, value in first_token.items()
+        if token.strip() and _begins(token, own) and not _begins(token, others)
+    )
+
+
+def _begins(token: str, spelled: Sequence[str]) -> bool:
+    return any(spelling.startswith(token) for spelling in spelled)

@@ -10,14 +10,22 @@ from typing import Any
 import httpx2
 
 from experiments.endpoint.asking import Answer
-from experiments.endpoint.faults import shown
 
 _CHARACTERS_A_TOKEN = 100
 """No tokenizer's tokens are longer on average."""
+_NAME = 100
+"""Characters of a name that are kept."""
 
 
 class MalformedError(ValueError):
-    """A response of status 200 that holds no answer; the message says what it holds, and the mend."""
+    """A response of status 200 that holds no answer.
+
+    `told` says so and names the mend; its `{}` is for what the endpoint `said`, which may be long or hold the key.
+    """
+
+    def __init__(self, told: str, said: str = "") -> None:
+        super().__init__(told)
+        self.told, self.said = told, said
 
 
 def read_answer(response: httpx2.Response, max_tokens: int) -> Answer:
@@ -32,13 +40,15 @@ def read_answer(response: httpx2.Response, max_tokens: int) -> Answer:
     found = _json_object(response)
     choices = found.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        said = shown(json.dumps(found.get("error") or found))
-        raise MalformedError(f"answers without choices ({said}); try later, or another model")
+        raise MalformedError(
+            "answers without choices ({}); try later, or another model",
+            json.dumps(found.get("error") or found),
+        )
     choice = choices[0]
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     text = message.get("content") or message.get("refusal") or ""
-    finish = _clean(str(choice.get("finish_reason")))
+    finish = _clean(str(choice.get("finish_reason")))[:_NAME]
     if not isinstance(text, str):
         raise MalformedError("answers with a content that is no text; is it a chat endpoint?")
     if not text and finish == "length":
@@ -58,7 +68,7 @@ def read_answer(response: httpx2.Response, max_tokens: int) -> Answer:
         n_tokens=counted if isinstance(counted, int) else len(text.split()),
         finish_reason=finish,
         first_token=_first_token(choice.get("logprobs")),
-        served_by=_clean(str(found.get("model", ""))),
+        served_by=_clean(str(found.get("model", "")))[:_NAME],
     )
 
 
@@ -68,8 +78,8 @@ def _json_object(response: httpx2.Response) -> Mapping[str, Any]:
         found = json.loads(response.content)
     except (ValueError, RecursionError):
         raise MalformedError(
-            f"answers {shown(kind)} instead of JSON ({shown(response.text[:1000])!r}); does the URL end as it should "
-            "(often /v1)?"
+            "answers with something other than JSON ({}); does the URL end as it should (often /v1)?",
+            f"{kind}: {response.text[:1000]}",
         ) from None
     if not isinstance(found, dict):
         raise MalformedError("answers JSON that is no object; is it an OpenAI-compatible endpoint?")

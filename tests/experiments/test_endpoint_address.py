@@ -57,6 +57,10 @@ def test_a_key_goes_out_encrypted_or_not_at_all(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ValueError, match="clear text") as caught:
             key_for(there)
         assert "SECRET" not in str(caught.value)
+    monkeypatch.setenv("OPENAI_API_KEY", "SEC\nRET")
+    with pytest.raises(ValueError, match=r"^OPENAI_API_KEY: holds a space") as caught:
+        key_for("https://api.example.org/v1")
+    assert "RET" not in str(caught.value)
     monkeypatch.setenv("OPENAI_API_KEY", " ")
     assert key_for("http://10.0.0.5:8000/v1") is None
 

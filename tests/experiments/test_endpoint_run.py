@@ -225,7 +225,10 @@ def test_samples_are_requests_of_their_own(server: ChatServer, tmp_path: Path) -
     ("reply", "says"),
     [
         (refused(404, "no such model"), r"404 \(no such model\); is 'toy' a model there"),
-        (Reply(body="<html>hello</html>", kind="text/html"), "answers text/html instead of JSON"),
+        (
+            Reply(body="<html>hello</html>", kind="text/html"),
+            r"something other than JSON \(text/html",
+        ),
     ],
 )
 def test_what_is_wrong_from_the_start_is_told_before_anything_is_written(

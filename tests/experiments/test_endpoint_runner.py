@@ -222,6 +222,15 @@ def test_a_cut_list_never_makes_log_odds_larger(weights: list[float], k: int) ->
     assert odds * true_odds >= -1e-9
 
 
+def test_a_word_of_several_tokens_is_told_by_its_beginning() -> None:
+    options = {"horse": ("horse",), "house": ("house",), "eagle": ("eagle",)}
+    told = {" ho": math.log(0.3), "hor": math.log(0.2), "Ea": math.log(0.1), " ": math.log(0.05)}
+    sums = option_sums(told, options)
+    assert sums["horse"] == pytest.approx(math.log(0.2))
+    assert sums["eagle"] == pytest.approx(math.log(0.1))
+    assert sums["house"] == pytest.approx(math.log(0.05))
+
+
 def test_an_ask_is_told_by_all_that_may_change_its_answer() -> None:
     prompt = prompts(1)[0]
     other = Prompt.chat("p0", "Question 0!")
