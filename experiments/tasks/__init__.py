@@ -6,6 +6,8 @@ from experiments.tasks.counterfactual import COUNTERFACTUAL_TASKS
 from experiments.tasks.difficulty import DifficultyTask
 from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
 from experiments.tasks.item import Item
+from experiments.tasks.option_letter import OptionLetterTask
+from experiments.tasks.properties import PROPERTY_TASKS
 from experiments.tasks.ranking import RankingTask
 from experiments.tasks.recognition import RecognitionTask
 from experiments.tasks.refusal import RefusalTask
@@ -22,6 +24,8 @@ TASKS: dict[str, type[Task]] = {
         AssociationTask,
         SelfWrittenTask,
         RecognitionTask,
+        *PROPERTY_TASKS,
+        OptionLetterTask,
         *COUNTERFACTUAL_TASKS,
     )
 }
