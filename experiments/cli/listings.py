@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 from experiments.cli.app import JsonFlag, app, print_table
 
+if TYPE_CHECKING:
+    from experiments.tasks import Task
 
-@app.command()
+
+@app.command(epilog="Example:\n\n`selfprobe tasks --json`")
 def tasks(as_json: JsonFlag = False) -> None:
-    """List the tasks."""
-    from experiments.tasks import TASKS
+    """List the tasks, those of a family under its name: `run` takes either."""
+    from experiments.tasks import TASKS, families
 
-    print_table({name: task.summary for name, task in TASKS.items()}, as_json)
+    if as_json:
+        print(json.dumps([_described(task) for task in TASKS.values()], indent=2))
+        return
+    width = max(map(len, TASKS))
+    for name, task in TASKS.items():
+        if task.family is None:
+            print(f"{name:<{width}}  {task.summary}")
+    for family, names in families().items():
+        print(f"\n{family} (a family: `selfprobe run {family}` runs all of it)")
+        for name in names:
+            print(f"  {name:<{width}}  {TASKS[name].summary}")
+
+
+def _described(task: type[Task]) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "family": task.family,
+        "summary": task.summary,
+        "behavior": task.behavior,
+        "values": [question.name for question in task.value_questions],
+        "samples": task.min_samples,
+        "needs_answers": task.needs_answers,
+    }
 
 
 @app.command()

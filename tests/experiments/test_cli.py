@@ -205,8 +205,14 @@ def test_difficulty_items_without_answers_are_refused(
 def test_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(monkeypatch, "tasks") == 0
     assert {"refusal", "difficulty"} <= {
-        line.split()[0] for line in capsys.readouterr().out.splitlines()
+        line.split()[0] for line in capsys.readouterr().out.splitlines() if line
     }
+    assert command(monkeypatch, "tasks", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["ranking"]["values"] == ["order"]
+    assert rows["refusal"]["family"] is None
+    assert rows["self_accuracy"]["family"] == "counterfactual"
+    assert rows["self_accuracy"]["samples"] == 5
     assert command(monkeypatch, "models", "--json") == 0
     assert "smollm2-135m" in {row["name"] for row in json.loads(capsys.readouterr().out)}
 
