@@ -20,9 +20,11 @@ from typing import Any, ClassVar
 
 from experiments.tasks.answers import judge_answer
 from experiments.tasks.base import Judgment, Observation, Task
+from experiments.tasks.counterfactual.drafts import adopt_questions
+from experiments.tasks.counterfactual.pool import Asked
 from experiments.tasks.difficulty import DifficultyTask, components
 from experiments.tasks.forms import Ranking
-from experiments.tasks.item import Item
+from experiments.tasks.item import Item, user
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event, ValueQuestion
 from hooks import Completion, Prompt
@@ -72,6 +74,8 @@ class RankingTask(Task):
     def adopt(self, items: Sequence[Item]) -> list[Item]:
         """Sets of four of a user's own questions, cut from them group by group; what is left over is not asked.
 
+        A question with choices is asked as those of the counterfactual tasks are, its choices behind it.
+
         Raises:
             ValueError: fewer than four questions, or one that is a conversation.
         """
@@ -86,7 +90,8 @@ class RankingTask(Task):
                 f"items: {len(items)} questions for task {self.name!r}, which orders four; give more"
             )
         place = {group: i for i, group in enumerate(dict.fromkeys(item.group for item in items))}
-        return _items(sorted(items, key=lambda item: place[item.group]))
+        shown = [adopt_questions([one])[0] if one.meta.get("choices") else one for one in items]
+        return _items(sorted(shown, key=lambda item: place[item.group]))
 
     def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
         """Answer all four questions of every item's set; sample j of one is ordered among samples j of the others."""
@@ -127,16 +132,14 @@ def measured_order(places: Sequence[tuple[bool, float]]) -> list[int]:
 
 
 def _places(question: Mapping[str, Any], completions: Iterable[Completion]) -> list[Place]:
-    return [
-        (
-            judge_answer(
-                question["text"], question["answers"], one.text, question["choices"]
-            ).outcome
-            != 1,
-            one.n_tokens,
-        )
-        for one in completions
-    ]
+    return [(not _is_right(question, one.text), one.n_tokens) for one in completions]
+
+
+def _is_right(question: Mapping[str, Any], answer: str) -> bool:
+    text, right, choices = question["text"], question["answers"], question["choices"]
+    if question["lists_choices"]:
+        return Asked(user(text), tuple(choices)).choice(answer)[0] in right
+    return judge_answer(text, right, answer, choices).outcome == 1
 
 
 def _usual(places: Sequence[Place]) -> tuple[bool, float]:
@@ -165,6 +168,7 @@ def _set(members: Sequence[Item], number: int, group: str) -> list[Item]:
             "text": member.text,
             "answers": list(member.answers),
             "choices": list(member.meta.get("choices", ())),
+            "lists_choices": "stem" in member.meta,
         }
         for member in asked
     ]

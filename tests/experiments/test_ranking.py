@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.tasks import Item
 from experiments.tasks.difficulty import DifficultyTask
+from experiments.tasks.item import user
 from experiments.tasks.ranking import RankingTask, half_of, measured_order
 from tests.experiments.scripted import ScriptedRunner
 
@@ -132,3 +133,25 @@ def test_a_users_questions_are_cut_into_sets_and_sets_that_share_a_group_are_one
     chat = Item("c", "ranking", "c", "all", of_four[0].messages * 2, answers=("x",))
     with pytest.raises(ValueError, match="messages: item 'c' of task 'ranking' has 2"):
         TASK.adopt([*of_four, chat])
+
+
+def test_a_users_choices_are_shown_and_read_as_choices() -> None:
+    def item(i: int) -> Item:
+        return Item(
+            f"u{i}",
+            "ranking",
+            "g",
+            "all",
+            user(f"How much is {i}?"),
+            answers=("$x^2$",),
+            meta={"choices": ["%", "$x^2$"]},
+        )
+
+    items = TASK.adopt([item(i) for i in range(4)])
+    assert all(
+        item.text.endswith("Options: %, $x^2$.\nAnswer with just the option.") for item in items
+    )
+    right = {text for text in questions_of(items[0]) if "1" in text or "3" in text}
+    runner = ScriptedRunner(lambda asked, sample: "It is $x^2$" if asked in right else "%")
+    for item, observed in zip(items, TASK.observe(items, runner), strict=True):
+        assert observed.judgments[0].outcome == int(item.text not in right)
