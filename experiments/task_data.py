@@ -15,6 +15,7 @@ from experiments.baselines import Family, opening_words, text_families
 from experiments.behavior import Behavior
 from experiments.elicitation import Questions, SelfPrediction
 from experiments.tasks import Elicitation, Item, Task
+from experiments.tasks.item import own_texts
 from hooks import CaptureSpec
 from probes import Candidate
 
@@ -80,14 +81,18 @@ class WordData:
         return None if None in values else np.array([str(value) for value in values])
 
     @cached_property
+    def texts(self) -> list[str]:
+        """The text of every item, without what all of them begin with."""
+        return own_texts(self.items)
+
+    @cached_property
     def text_families(self) -> dict[str, Family]:
         """What the text alone gives a predictor, by name; made once, for the texts are read by an encoder."""
-        texts = [item.text for item in self.items]
         types, kinds = self.meta("type"), self.meta("entity")
         return text_families(
-            texts,
+            self.texts,
             strata=[item.stratum for item in self.items],
-            types=opening_words(texts) if types is None else types.tolist(),
+            types=opening_words(self.texts) if types is None else types.tolist(),
             y=self.outcome,
             kinds=None if kinds is None else kinds.tolist(),
         )

@@ -41,9 +41,8 @@ def fitted_controls(
         "the architecture, without anything learned",
         **cell_json(random.chosen),
     )
-    texts = [item.text for item in data.items]
     width = data.task_features(EMBEDDING_CELL).shape[1]
-    projected = projected_tfidf(texts, width, fitting.seed)
+    projected = projected_tfidf(data.texts, width, fitting.seed)
     candidates = [Candidate(name, (family,)) for name, family in projected.items()]
     nested = fitting.nested(candidates, data, data.groups)
     yield scoring.row(

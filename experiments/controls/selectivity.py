@@ -23,7 +23,7 @@ def selectivity_results(data: TaskData, predictions: Predictions, seed: int) -> 
     entity = data.meta("entity")
     types = {
         "entity": entity,
-        "opening_words": np.array(opening_words([item.text for item in data.items])),
+        "opening_words": np.array(opening_words(data.texts)),
     }
     return {name: _result(data, predictions, of, seed) for name, of in types.items()}
 

@@ -14,8 +14,8 @@ text classifier or a self-prediction: that a third of the options are named is a
 the examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside
 the target.
 
-A group is a target. In a user's own file words recur: targets of which one is an option of the other are one group, and
-`meta["entity"]` names the option, so that a second split can hold out whole options.
+A group is a target; a second split can hold out whole topics (`meta["entity"]`). In a user's own file words recur:
+targets of which one is an option of the other are one group, and the second split holds out whole options.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class AssociationTask(Task):
         return [
             item
             for topic, (target, options) in in_order
-            for item in _items_of(target, options, f"association-{target}", topic)
+            for item in _items_of(target, options, f"association-{target}", topic, entity=topic)
         ]
 
     def read_items(self, path: Path) -> list[Item] | None:
@@ -127,7 +127,9 @@ def judge_option(completion: Completion, option: str) -> Judgment:
     return Judgment(int(exact), label[exact], {"exact": label[exact], "stem": label[near]})
 
 
-def _items_of(target: str, options: Sequence[str], group: str, topic: str) -> Iterator[Item]:
+def _items_of(
+    target: str, options: Sequence[str], group: str, topic: str, entity: str | None = None
+) -> Iterator[Item]:
     request = _request(target)
     for number, option in enumerate(dict.fromkeys(word.lower() for word in options), start=1):
         yield Item(
@@ -136,7 +138,7 @@ def _items_of(target: str, options: Sequence[str], group: str, topic: str) -> It
             group=group,
             stratum=topic,
             messages=_conversation(target, f'Consider the word "{option}".\n\n'),
-            meta={"entity": option, "type": topic},
+            meta={"entity": entity or option},
             fields={"prompt": request, "target": target, "option": option},
         )
 

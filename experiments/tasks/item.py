@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from hooks import Message, Prompt
@@ -61,3 +62,14 @@ class Item:
     def to_json(self) -> dict[str, Any]:
         """The row of `items.jsonl`."""
         return asdict(self)
+
+
+def own_texts(items: Sequence[Item]) -> list[str]:
+    """What each item says beyond the leading messages that all of them share (a system prompt, example turns).
+
+    For text baselines: what is the same for all tells nothing apart, and drowns what does. The last message stays.
+    """
+    conversations = [item.messages for item in items]
+    columns = zip(*(messages[:-1] for messages in conversations), strict=False)
+    shared = sum(1 for _ in takewhile(lambda turn: all(one == turn[0] for one in turn), columns))
+    return [conversation_text(messages[shared:]) for messages in conversations]

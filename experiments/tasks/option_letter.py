@@ -55,7 +55,7 @@ class OptionLetterTask(PropertyTask):
                 group=question.group,
                 stratum=question.stratum,
                 messages=user(_lettered(question)),
-                meta={"choices": list(question.options)},
+                meta={"choices": list(question.options), "entity": question.stratum},
             )
             for question in questions()
         ]

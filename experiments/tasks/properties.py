@@ -60,6 +60,7 @@ class PropertyTask(Task):
                 group=f"pool-{number:03d}",
                 stratum=stratum,
                 messages=user(text),
+                meta={"entity": stratum},
             )
             for number, (stratum, group) in enumerate(interleaved(pool), start=1)
             for letter, text in zip("ab", group, strict=False)

@@ -5,6 +5,7 @@ import pytest
 
 from experiments.items import first_groups, item_from_row, load_items
 from experiments.tasks import Item
+from experiments.tasks.item import own_texts
 
 
 def write(path: Path, *rows: dict) -> Path:
@@ -105,3 +106,21 @@ def test_first_groups_never_cuts_a_group() -> None:
     assert [item.group for item in first_groups(items, 5)] == ["a", "a", "b", "b"]
     assert len(first_groups(items, 7)) == 7
     assert first_groups(items, 1) == []
+
+
+def test_what_all_conversations_begin_with_is_no_text_of_an_item() -> None:
+    def item(*texts: str) -> Item:
+        roles = ("user", "assistant")
+        messages = tuple({"role": roles[i % 2], "content": text} for i, text in enumerate(texts))
+        return Item("i", "t", "g", "s", messages)
+
+    alike = [item("example", "answer", "one"), item("example", "answer", "two")]
+    assert own_texts(alike) == ["one", "two"]
+    unlike = [*alike, item("example", "other", "two")]
+    assert own_texts(unlike)[2] == "assistant: other\nuser: two"
+    assert own_texts([item("same"), item("same")]) == ["same", "same"]
+    assert own_texts([item("a", "b", "one"), item("one")]) == [
+        item("a", "b", "one").text,
+        "one",
+    ]
+    assert own_texts([]) == []
