@@ -17,16 +17,16 @@ from experiments.tasks.counterfactual.answering import Answers, answers_to, flip
 from experiments.tasks.counterfactual.changed_items import changed_item, unchanged
 from experiments.tasks.counterfactual.drafts import question_of
 from experiments.tasks.counterfactual.flips import ChangeTask
-from experiments.tasks.counterfactual.pool import Asked
-from experiments.tasks.counterfactual.trials import Change, Trial, pool_changes, verified_trials
+from experiments.tasks.counterfactual.pool import Asked, Question
+from experiments.tasks.counterfactual.trials import Change, Trial, drawn_changes, verified_trials
 from experiments.tasks.forms import Choice
 from experiments.tasks.item import Item, conversation_text
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event, ValueQuestion
 
 _LISTED = 4
-_TRIED = 5
-"""Changes tried at once: one more than are listed, for an answer may be unreadable."""
+_MORE = 2
+"""Changes tried in addition on a question whose first ones do not do: the answers to those are known already."""
 _SETTING = 'Message: "{prompt}"\n\nChanged messages:\n{changes}'
 _PLACES = tuple(str(place + 1) for place in range(_LISTED))
 
@@ -60,7 +60,7 @@ class PerturbationChoiceTask(ChangeTask):
             [question_of(draft) for draft in drafts],
             n,
             run,
-            propose=pool_changes(_TRIED),
+            propose=_growing,
             label=lambda trial: 1 if listed_changes(trial, True) else None,
             balanced=False,
         )
@@ -74,6 +74,11 @@ class PerturbationChoiceTask(ChangeTask):
         asked = [one for item in items for one in (unchanged(item), *_changes(item))]
         answers = iter(answers_to(asked, run))
         return [_observed(next(answers), [next(answers) for _ in range(_LISTED)]) for _ in items]
+
+
+def _growing(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
+    """The first changes of each question's own order, more of them with every attempt."""
+    return [drawn_changes(question, 0, _LISTED + _MORE * attempt) for question, attempt in tried]
 
 
 def listed_changes(trial: Trial, first_flips: bool) -> list[Change]:

@@ -45,7 +45,7 @@ class ChangeTask(Task):
             [question_of(draft) for draft in drafts],
             n,
             run,
-            propose=pool_changes(),
+            propose=pool_changes,
             label=self.label,
         )
         return [self.item(trial) for trial in trials]

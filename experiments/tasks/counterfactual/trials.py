@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from experiments.tasks.counterfactual.answering import Answers, answers_to
-from experiments.tasks.counterfactual.perturbing import Perturbation, perturbations
+from experiments.tasks.counterfactual.perturbing import perturbations
 from experiments.tasks.counterfactual.pool import Asked, Question
 from experiments.tasks.interleaving import interleaved
 from experiments.tasks.runner import Runner
@@ -53,26 +53,18 @@ Label = Callable[[Trial], int | None]
 """0 or 1, or None where the trial is of no use."""
 
 
-def pool_changes(per_trial: int = 1) -> Propose:
-    """Propose the pool's changes, `per_trial` at once, in an order of each question's own."""
-
-    def propose(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
-        return [drawn_changes(question, attempt, per_trial) for question, attempt in tried]
-
-    return propose
+def pool_changes(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
+    """Propose one change of the pool at a time, in an order of each question's own."""
+    return [drawn_changes(question, attempt, 1) for question, attempt in tried]
 
 
-def drawn_changes(question: Question, attempt: int, n: int) -> list[Change]:
-    """The pool's next `n` changes of a question, in an order of the question's own."""
+def drawn_changes(question: Question, start: int, n: int) -> list[Change]:
+    """The pool's changes from `start` on, `n` of them, in an order of the question's own."""
     pool = list(perturbations().values())
     random.Random(question.stem).shuffle(pool)
-    drawn = [pool[i % len(pool)] for i in range(attempt * n, (attempt + 1) * n)]
-    return [changed(perturbation, question) for perturbation in drawn]
-
-
-def changed(perturbation: Perturbation, question: Question) -> Change:
-    """A perturbation of the pool, applied."""
-    return Change(perturbation.name, perturbation.kind, perturbation.apply(question))
+    return [
+        Change(drawn.name, drawn.kind, drawn.apply(question)) for drawn in pool[start : start + n]
+    ]
 
 
 def verified_trials(
