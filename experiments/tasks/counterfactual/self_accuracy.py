@@ -1,8 +1,8 @@
 """How often would I be right?
 
-Several answers to a multiple-choice question are sampled; an answer is right where it chooses the right option, and
-wrong otherwise, also where it chooses none. The rate of right answers is what the 0-100 question asks for, and the
-yes/no event is that most of them are right; five samples, for an even number leaves many questions undecided.
+Several answers to a multiple-choice question are sampled. An answer that chooses no option has no outcome, as in the
+whole family; of the others, the rate of right ones is what the 0-100 question asks for, and the yes/no event is that
+most of them are right. Five samples, for a small model chooses nothing in many of them.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class SelfAccuracyTask(Task):
 
 def _judged(answers: Answers, right: str) -> tuple[Judgment, ...]:
     return tuple(
-        Judgment(int(option == right), "no option" if option is None else option, reason=reason)
+        Judgment(None, "unreadable", reason=reason)
+        if option is None
+        else Judgment(int(option == right), option)
         for option, reason in zip(answers.options, answers.reasons, strict=True)
     )
