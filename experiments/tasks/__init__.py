@@ -15,20 +15,18 @@ from experiments.tasks.runner import Decided, Runner
 from experiments.tasks.self_written import SelfWrittenTask
 from experiments.tasks.wording import Elicitation, Event, Framing, ValueQuestion
 
-TASKS: dict[str, type[Task]] = {
-    task.name: task
-    for task in (
-        RefusalTask,
-        DifficultyTask,
-        RankingTask,
-        AssociationTask,
-        SelfWrittenTask,
-        RecognitionTask,
-        *PROPERTY_TASKS,
-        OptionLetterTask,
-        *COUNTERFACTUAL_TASKS,
-    )
-}
+_TASKS: tuple[type[Task], ...] = (
+    RefusalTask,
+    DifficultyTask,
+    RankingTask,
+    AssociationTask,
+    SelfWrittenTask,
+    RecognitionTask,
+    *PROPERTY_TASKS,
+    OptionLetterTask,
+    *COUNTERFACTUAL_TASKS,
+)
+TASKS: dict[str, type[Task]] = {task.name: task for task in _TASKS}
 
 
 def families() -> dict[str, tuple[str, ...]]:
