@@ -47,16 +47,27 @@ class Decoding:
         **inputs: Any,
     ) -> list[list[int]]:
         """Return per completion its tokens, with the one that it stopped at."""
-        written: list[list[int]] = [[] for _ in self._over]
-        rows = list(range(len(written)))  # the completion that each row writes
         outputs = module._prefill(input_ids, generation_config, inputs)
         inputs = module._update_model_kwargs_for_generation(outputs, inputs)
         scores = _last_scores(outputs)
         if self._prompt_of != list(range(len(input_ids))):
             input_ids, scores = input_ids[self._prompt_of], scores[self._prompt_of]
             _keep_rows(inputs, self._prompt_of)
+        with module._optimize_model_for_decode():  # experts on a GPU are run in another way
+            return self._write(module, input_ids, scores, generation_config.max_new_tokens, inputs)
+
+    def _write(
+        self,
+        module: Any,
+        input_ids: Int[Tensor, "row token"],
+        scores: Float[Tensor, "row vocabulary"],
+        max_new_tokens: int,
+        inputs: dict[str, Any],
+    ) -> list[list[int]]:
+        written: list[list[int]] = [[] for _ in self._over]
+        rows = list(range(len(written)))  # the completion that each row writes
         running = set(rows)
-        for n_written in range(1, generation_config.max_new_tokens + 1):
+        for n_written in range(1, max_new_tokens + 1):
             new = self._choose(scores)
             input_ids = torch.cat([input_ids, new[:, None]], dim=-1)
             for completion, token in zip(rows, new.tolist(), strict=True):
@@ -64,7 +75,7 @@ class Decoding:
                     written[completion].append(token)
                     if self._over[completion](written[completion]):
                         running.remove(completion)
-            if not running or n_written == generation_config.max_new_tokens:
+            if not running or n_written == max_new_tokens:
                 break
             if self._leaving and len(running) < len(rows):
                 stay = [row for row, completion in enumerate(rows) if completion in running]
