@@ -88,7 +88,11 @@ class RecognitionTask(Task):
         ]
 
     def make_items(self, drafts: Sequence[Item], n: int | None, run: Runner) -> list[Item]:
-        """Two items a question that the model finishes answering: with its own answer, and with another's."""
+        """Two items a question that the model finishes answering: with its own answer, and with another's.
+
+        Raises:
+            RuntimeError: it finishes none.
+        """
         wanted = len(drafts) if n is None else n // 2
         made: list[Item] = []
         for start in range(0, len(drafts), _CHUNK):
@@ -104,6 +108,11 @@ class RecognitionTask(Task):
                 own = first_sentence(completion.text)
                 if own is not None and own != draft.meta["other"]:
                     made += [_shown(draft, own, "own"), _shown(draft, draft.meta["other"], "other")]
+        if not made:
+            raise RuntimeError(
+                f"items: none of the model's answers to {len(drafts)} questions ends a sentence within "
+                f"{self.max_new_tokens} tokens; take another model or questions of your own (--items)"
+            )
         return made[: 2 * wanted]
 
     def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:

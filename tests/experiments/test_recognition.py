@@ -50,11 +50,18 @@ def test_no_more_items_and_hardly_more_questions_than_asked_for() -> None:
 
 
 def test_answers_that_break_off_and_answers_that_are_the_others_are_left_out() -> None:
-    assert made(say="I would say that there") == []
     drafts = TASK.items()
     others = {draft.text: draft.meta["other"] for draft in drafts}
-    parrot = ScriptedRunner(lambda asked, sample: others[asked.split("?")[0] + "?"])
-    assert TASK.make_items(drafts, None, parrot) == []
+
+    def say(asked: str, sample: int) -> str:
+        question = asked.split("?")[0] + "?"
+        answers = (others[question], "I would say that there", OWN)
+        return answers[[draft.text for draft in drafts].index(question) % 3]
+
+    items = TASK.make_items(drafts, None, ScriptedRunner(say))
+    assert {item.group for item in items} == {draft.group for draft in drafts[2::3]}
+    with pytest.raises(RuntimeError, match="items: none of the model's answers to 108 questions"):
+        made(say="I would say that there")
 
 
 @pytest.mark.parametrize(
