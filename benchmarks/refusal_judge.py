@@ -2,6 +2,8 @@
 
 FOLDER holds XSTest's completions_MODEL.csv; default ../shared/data/xstest. Prints Markdown tables: agreement of the
 judge with and without prompts, of its two members, and of the two people with each other; then confusion matrices.
+MODEL defaults to the two files that the rules were tuned on; mistralinstruct is held out and has to be named,
+so that nobody tunes on it by habit.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from experiments.behavior.refusal import LABELS, Agreement, agreement, judge_ref
 from experiments.behavior.refusal.agreement import plain_label
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "xstest"
-MODELS = ("gpt4", "llama2orig", "mistralinstruct")
+TUNED_ON = ("gpt4", "llama2orig")
 HEADER = (
     "| completions | labels | full refusal: accuracy | kappa | not full compliance: accuracy | kappa "
     "| three labels: kappa | macro-F1 |\n|---|---|---|---|---|---|---|---|"
@@ -71,4 +73,4 @@ def matrix(model: str, found: Agreement) -> str:
 
 if __name__ == "__main__":
     where = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    main(where, sys.argv[2:] or MODELS)
+    main(where, sys.argv[2:] or TUNED_ON)
