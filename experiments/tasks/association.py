@@ -21,6 +21,7 @@ targets of which one is an option of the other are one group, and the second spl
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -79,7 +80,8 @@ class AssociationTask(Task):
     def read_items(self, path: Path) -> list[Item] | None:
         """Items from a JSON object that maps each target to its option words, as in the Self-Execution Benchmark.
 
-        Empty options and those that occur twice for a target (whatever their case) are left out.
+        Empty options and those that occur twice for a target (whatever their case) are left out. Groups of few targets
+        come first.
 
         Raises:
             ValueError: the file is one JSON value, and no such object.
@@ -94,9 +96,14 @@ class AssociationTask(Task):
                 for target, words in options.items()
             ]
         )
+        size = Counter(number)
+        # Small groups first: a short run takes whole groups from the start, and one of fifty targets would end it.
+        in_order = sorted(
+            zip(options.items(), number, strict=True), key=lambda row: (size[row[1]], row[1])
+        )
         return [
             item
-            for (target, words), group in zip(options.items(), number, strict=True)
+            for (target, words), group in in_order
             for item in _items_of(target, words, f"association-{group:04d}", "all")
         ]
 

@@ -144,13 +144,13 @@ def test_a_file_of_targets_becomes_items_with_targets_that_name_each_other_in_a_
     items = TASK.read_items(path)
     assert items is not None
     assert [(item.fields["target"], item.fields["option"]) for item in items] == [
+        ("Sun", "pet"),
         ("Cat", "pet"),
         ("Cat", "dog"),
         ("Dog", "bark"),
-        ("Sun", "pet"),
     ]
-    assert items[0].group == items[2].group != items[3].group
-    assert items[0].meta["entity"] == items[3].meta["entity"]
+    assert items[1].group == items[3].group != items[0].group
+    assert items[0].meta["entity"] == items[1].meta["entity"]
     assert TASK.read_items(tmp_path / "items.jsonl") is None
 
 
@@ -187,3 +187,6 @@ def test_the_published_targets_are_read_whole() -> None:
     )
     assert len({item.group for item in items}) > 300
     assert len({item.id for item in items}) == len(items)
+    sixty = first_groups(items, 60)
+    assert len(sixty) >= 56
+    assert len({item.group for item in sixty}) >= 15
