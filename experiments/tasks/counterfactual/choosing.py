@@ -26,7 +26,7 @@ from experiments.tasks.wording import Event, ValueQuestion
 
 _LISTED = 4
 _MORE = 2
-"""Changes tried in addition on a question whose first ones do not do: the answers to those are known already."""
+"""Changes tried in addition on a question whose first ones do not do."""
 _SETTING = 'Message: "{prompt}"\n\nChanged messages:\n{changes}'
 _PLACES = tuple(str(place + 1) for place in range(_LISTED))
 
@@ -77,8 +77,13 @@ class PerturbationChoiceTask(ChangeTask):
 
 
 def _growing(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
-    """The first changes of each question's own order, more of them with every attempt."""
-    return [drawn_changes(question, 0, _LISTED + _MORE * attempt) for question, attempt in tried]
+    """Four changes of each question's own order, and more of them with every further attempt."""
+    return [
+        drawn_changes(question, _LISTED + _MORE * (attempt - 1), _MORE)
+        if attempt
+        else drawn_changes(question, 0, _LISTED)
+        for question, attempt in tried
+    ]
 
 
 def listed_changes(trial: Trial, first_flips: bool) -> list[Change]:

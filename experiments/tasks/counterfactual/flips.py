@@ -52,7 +52,7 @@ class ChangeTask(Task):
 
     def item(self, trial: Trial) -> Item:
         """The item of a verified trial."""
-        return changed_item(self.name, trial.question, trial.changes[0])
+        return changed_item(self.name, trial.question, trial.changes[-1])
 
     def judged(self, changed: Asked, before: Answers, after: Answers) -> tuple[Judgment, ...]:
         """What the answers to the unchanged and to the changed question amount to."""
@@ -77,7 +77,7 @@ class ChangeTask(Task):
         """The outcome that an item of this trial will have; None where less than half of it can be read."""
         if not trial.changes:
             return None
-        judged = self.judged(trial.changes[0].asked, trial.before, trial.after[0])
+        judged = self.judged(trial.changes[-1].asked, trial.before, trial.after[-1])
         n_read = sum(judgment.outcome is not None for judgment in judged)
         return outcome(judged) if 2 * n_read >= len(judged) else None
 
@@ -114,7 +114,7 @@ class FlipDecisionShownTask(ChangeTask):
         """The item with the option that the model usually chooses without the change."""
         assert trial.before.usual is not None
         return changed_item(
-            self.name, trial.question, trial.changes[0], own_answer=trial.before.usual
+            self.name, trial.question, trial.changes[-1], own_answer=trial.before.usual
         )
 
 

@@ -46,7 +46,7 @@ class OutputPredictionTask(ChangeTask):
 
     def item(self, trial: Trial) -> Item:
         """The item with the options of the changed prompt by their letters."""
-        change = trial.changes[0]
+        change = trial.changes[-1]
         return changed_item(
             self.name,
             trial.question,

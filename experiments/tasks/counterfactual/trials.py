@@ -39,16 +39,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Trial:
-    """A question, its changes, and what the model answered to all of them."""
+    """A question, the changes tried on it so far, and what the model answered to all of them."""
 
     question: Question
-    changes: tuple[Change, ...]
     before: Answers
-    after: tuple[Answers, ...]
+    changes: tuple[Change, ...] = ()
+    after: tuple[Answers, ...] = ()
+    attempts: int = 0
 
 
 Propose = Callable[[Sequence[tuple[Question, int]], Runner], Sequence[Sequence[Change]]]
-"""From questions and the number of changes tried on each so far to the changes to try next."""
+"""From questions and the number of attempts on each so far to the changes to try next."""
 Label = Callable[[Trial], int | None]
 """0 or 1, or None where the trial is of no use."""
 
@@ -89,21 +90,23 @@ def verified_trials(
     wanted = len(questions) if n is None else n
     kept: list[tuple[Trial, int]] = []
     balance = _Balance(-(-wanted // 2)) if balanced else None
-    waiting = [(question, 0) for question in _without_twins(questions)]
+    waiting: list[Question | Trial] = [*_without_twins(questions)]
     while waiting and len(kept) < wanted:
         size = min(max(2 * (wanted - len(kept)), _CHUNK[0]), _CHUNK[1])
         chunk, waiting = waiting[:size], waiting[size:]
         revised = []
-        for (_, attempt), trial in zip(chunk, _tried(chunk, run, propose), strict=True):
+        for trial in _tried(chunk, run, propose):
             found = label(trial)
-            useful = found is not None and (balance is None or balance.takes(trial, found))
-            if useful and len(kept) < wanted:
-                assert found is not None
+            if (
+                found is not None
+                and len(kept) < wanted
+                and (balance is None or balance.takes(trial, found))
+            ):
                 kept.append((trial, found))
-            elif trial.before.usual is not None and attempt + 1 < attempts:
-                revised.append((trial.question, attempt + 1))
+            elif trial.before.usual is not None and trial.attempts < attempts:
+                revised.append(trial)
         # Revised ones come first: what the model answers to the unchanged question is known.
-        waiting = revised + waiting
+        waiting = [*revised, *waiting]
     if not kept:
         raise RuntimeError(
             f"items: the model's answers to {len(questions)} questions and their changes could not be read or "
@@ -122,7 +125,7 @@ class _Balance:
 
     def takes(self, trial: Trial, label: int) -> bool:
         """Whether a label is wanted; counts it if so."""
-        name = trial.changes[0].name
+        name = trial.changes[-1].name
         if not self._left[label] or self._seen[name, label] > self._seen[name, 1 - label]:
             return False
         self._left[label] -= 1
@@ -130,16 +133,25 @@ class _Balance:
         return True
 
 
-def _tried(chunk: Sequence[tuple[Question, int]], run: Runner, propose: Propose) -> list[Trial]:
-    """Put the questions and their next changes to the model, all in one call."""
-    changes = propose(chunk, run)
-    asked = [question.asked() for question, _ in chunk]
+def _tried(chunk: Sequence[Question | Trial], run: Runner, propose: Propose) -> list[Trial]:
+    """Put the next changes to the model, and the questions that were not yet, all in one call."""
+    begun = [one for one in chunk if isinstance(one, Trial)]
+    new = [one for one in chunk if isinstance(one, Question)]
+    tried = [(one.question, one.attempts) for one in begun] + [(one, 0) for one in new]
+    changes = propose(tried, run)
+    asked = [question.asked() for question in new]
     asked += [change.asked for each in changes for change in each]
     answers = iter(answers_to(asked, run))
-    before = [next(answers) for _ in chunk]
+    begun += [Trial(question, next(answers)) for question in new]
     return [
-        Trial(question, tuple(each), own, tuple(next(answers) for _ in each))
-        for (question, _), own, each in zip(chunk, before, changes, strict=True)
+        Trial(
+            one.question,
+            one.before,
+            (*one.changes, *each),
+            (*one.after, *(next(answers) for _ in each)),
+            one.attempts + 1,
+        )
+        for one, each in zip(begun, changes, strict=True)
     ]
 
 
