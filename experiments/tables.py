@@ -118,7 +118,7 @@ def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:
             "group": data.groups,
             "stratum": [item.stratum for item in data.items],
             "text": [item.text for item in data.items],
-            "completion": [row.completions[0] for row in data.behavior],
+            "completion": [next(iter(row.completions), "") for row in data.behavior],
             "outcome": data.outcome,
             "fold": folds,
             "probe": standard(probe),
