@@ -39,9 +39,9 @@ def read_json(path: Path, mend: str) -> dict[str, Any]:
 
 
 def json_number(value: SupportsFloat) -> float | None:
-    """A number of six decimals as JSON can hold it: None for not-a-number and infinity."""
+    """A number of six decimals as JSON can hold it: None for not-a-number and infinity, and no negative zero."""
     number = float(value)
-    return round(number, 6) if math.isfinite(number) else None
+    return round(number, 6) + 0.0 if math.isfinite(number) else None
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

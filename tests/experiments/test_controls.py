@@ -21,7 +21,7 @@ from experiments.controls.peer import Peer
 from experiments.controls.random_weights import random_spec
 from experiments.controls.records import ControlRecords
 from experiments.controls.rows import Scoring
-from experiments.elicitation import SelfPrediction
+from experiments.elicitation import Questions, SelfPrediction
 from experiments.predictors import Fitting, supervised_word_scores
 from experiments.scored import Scored
 from experiments.task_data import TaskData
@@ -72,14 +72,16 @@ class World:
 
     def behavior(self, outcome: np.ndarray) -> list[Behavior]:
         return [
-            Behavior(item.id, "parity", ("x",), (1,), ("x",), (int(y),), {}, float(y), int(y), "")
+            Behavior(
+                item.id, "parity", ("x",), (1,), ("x",), (int(y),), {}, {}, float(y), int(y), ""
+            )
             for item, y in zip(self.items, outcome, strict=True)
         ]
 
     def data(self, outcome: np.ndarray, states: np.ndarray, embed: np.ndarray) -> TaskData:
         reports = [
             SelfPrediction(
-                item.id, "parity", e.name, e.paraphrase, e.order,
+                item.id, "parity", e.name, "options", "self", e.paraphrase, e.order,
                 float(self.rng.normal() + (y if e.order == "ab" else 0)), 0.5, None, None, "",
             )
             for item, y in zip(self.items, outcome, strict=True)
@@ -91,7 +93,7 @@ class World:
             self.items,
             self.behavior(outcome),
             reports,
-            TASK.elicitations,
+            Questions.of(TASK, 4),
             cache,
             cache,
             CaptureSpec(positions=("prompt_last",)),

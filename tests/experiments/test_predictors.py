@@ -6,7 +6,7 @@ import torch
 
 from activations_cache import ActivationsCache
 from experiments.behavior import Behavior
-from experiments.elicitation import SelfPrediction
+from experiments.elicitation import Questions, SelfPrediction
 from experiments.predictors import Fitting, transferred_scores, verbal_scores
 from experiments.task_data import TaskData
 from experiments.words import words_result
@@ -44,6 +44,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TaskData:
             item=item.id,
             task="parity",
             elicitation=e.name,
+            form="options",
+            framing="self",
             paraphrase=e.paraphrase,
             order=e.order,
             log_odds=float(outcome[item.id] + 0.01 * rng.normal()),
@@ -56,7 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TaskData:
         for e in TASK.elicitations
     ]
     behavior = [
-        Behavior(item.id, "parity", ("x",), (1,), ("even",), (outcome[item.id],), {}, 1.0,
+        Behavior(item.id, "parity", ("x",), (1,), ("even",), (outcome[item.id],), {}, {}, 1.0,
                  outcome[item.id], "")
         for item in items
     ]  # fmt: skip
@@ -68,7 +70,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TaskData:
         items,
         behavior,
         reports,
-        TASK.elicitations,
+        Questions.of(TASK, 4),
         cache("task", [item.id for item in items], ("instruction_last", "prompt_last")),
         cache("reports", slots, ("quote_last", "prompt_last")),
         CaptureSpec(positions=("instruction_last", "prompt_last")),
