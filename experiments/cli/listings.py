@@ -41,7 +41,7 @@ def _described(task: type[Task]) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command(epilog="Example:\n\n`selfprobe models --json`")
 def models(as_json: JsonFlag = False) -> None:
     """List the models that `--model` takes by name."""
     from hooks import available_models
