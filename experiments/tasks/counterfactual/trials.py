@@ -109,7 +109,7 @@ def verified_trials(
         waiting = [*revised, *waiting]
     if not kept:
         raise RuntimeError(
-            f"items: the model's answers to {len(questions)} questions and their changes could not be read or "
+            f"the model's answers to {len(questions)} questions and their changes could not be read or "
             "did not vary, so that there is no item; take another model or questions of your own (--items)"
         )
     by_label = {str(label): [trial for trial, own in kept if own == label] for label in (0, 1)}
