@@ -74,12 +74,15 @@ class ChangeTask(Task):
         ]
 
     def label(self, trial: Trial) -> int | None:
-        """The outcome that an item of this trial will have; None where less than half of it can be read."""
+        """The outcome that an item of this trial will have; None where less than a quarter of it can be read.
+
+        That is of pairs what half of the answers to either question make.
+        """
         if not trial.changes:
             return None
         judged = self.judged(trial.changes[-1].asked, trial.before, trial.after[-1])
         n_read = sum(judgment.outcome is not None for judgment in judged)
-        return outcome(judged) if 2 * n_read >= len(judged) else None
+        return outcome(judged) if 4 * n_read >= len(judged) else None
 
 
 class FlipDecisionTask(ChangeTask):
