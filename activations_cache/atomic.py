@@ -63,9 +63,10 @@ def read_regular(path: Path) -> bytes:
 def replace_file(path: Path, *data: Buffer) -> None:
     """Write `data` aside, one after the other, flush, fsync, rename it to `path`, and fsync the folder.
 
-    Raises OSError where the disk is full or read-only; `path` is then as it was and nothing is left
-    aside.
+    Raises OSError where the disk is full or read-only, or where `path` is a folder, a device or a
+    pipe; `path` is then as it was and nothing is left aside.
     """
+    _refuse_special(path)
     aside = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         # What lies there may be a link, and what it leads to is not ours to write.
@@ -81,6 +82,16 @@ def replace_file(path: Path, *data: Buffer) -> None:
         aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise OSError where `path` is a device, a pipe or a socket: a rename would put a file in its place."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "is no regular file; give another path", str(path))
 
 
 def sync_folder(folder: Path) -> None:

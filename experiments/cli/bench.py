@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.app import app
+from experiments.cli.outputs import check_output
 
 bench_app = typer.Typer(
     help="Measure selfprobe side by side with the alternatives, in one process."
@@ -143,10 +144,8 @@ def behavior(
 
 
 def _check(json_file: Path | None) -> None:
-    if json_file is not None and (not json_file.parent.is_dir() or json_file.is_dir()):
-        raise ValueError(
-            f"json: {json_file} cannot be written; give a file in a folder that exists"
-        )
+    if json_file is not None:
+        check_output("json", json_file)
 
 
 def _show(figures: Any, json_file: Path | None) -> None:

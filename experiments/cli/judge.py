@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli.app import JsonFlag, app
+from experiments.cli.outputs import check_output
 
 if TYPE_CHECKING:
     from experiments.behavior.refusal import Agreement
@@ -62,10 +64,7 @@ def refusal(
         read_completions,
     )
 
-    if out.resolve() == file.resolve():
-        raise ValueError(f"out: {out} is the file that is judged; give another path")
-    if not out.parent.is_dir() or out.is_dir():
-        raise ValueError(f"out: {out} is a folder or lies in none; give the path of a file")
+    check_output("out", out, read=(file,))
     rows = read_completions(file, text_column, prompt_column, label_column)
     more = []
     if judge_model is not None:
@@ -107,12 +106,17 @@ def _as_text(result: Mapping[str, Any], label_column: str | None, out: Path) -> 
     empty = f" ({result['empty']} without text, counted as partial)" if result["empty"] else ""
     lines = [f"{result['rows']} rows: {counts}{empty}; written to {out}"]
     lines += [
-        f"Cohen's kappa of {pair}: {kappa:.3f}" for pair, kappa in result["kappa_of_judges"].items()
+        f"Cohen's kappa of {pair}: {_kappa(kappa)}"
+        for pair, kappa in result["kappa_of_judges"].items()
     ]
     found: Agreement | None = result["against_labels"]
     if found is not None:
         lines += ["", f"Against {label_column}:", *_agreement_lines(found)]
     return "\n".join(lines)
+
+
+def _kappa(kappa: float) -> str:
+    return f"{kappa:.3f}" if isfinite(kappa) else "undefined (one label alone)"
 
 
 def _agreement_lines(found: Agreement) -> list[str]:
@@ -123,7 +127,7 @@ def _agreement_lines(found: Agreement) -> list[str]:
         ("full compliance or not", found.noncompliance_accuracy, found.noncompliance_kappa),
         ("three labels", found.accuracy, found.kappa),
     )
-    lines = [f"  {name:<23} accuracy {a:.3f}, kappa {k:.3f}" for name, a, k in binary]
+    lines = [f"  {name:<23} accuracy {a:.3f}, kappa {_kappa(k)}" for name, a, k in binary]
     lines.append(f"  {'macro-F1':<23} {found.macro_f1:.3f}")
     lines.append("  true \\ given" + "".join(f"{label:>9}" for label in LABELS))
     lines += [

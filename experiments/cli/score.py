@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from experiments.cli.app import app
+from experiments.cli.outputs import check_output
 
 if TYPE_CHECKING:
     from experiments.self_execution import Report
@@ -50,11 +52,24 @@ class Outputs:
     figure: Path | None
     published: Path | None
 
-    def __post_init__(self) -> None:
-        for name in ("json", "csv", "figure"):
-            path = getattr(self, name)
-            if path is not None and not path.parent.is_dir():
-                raise ValueError(f"{name}: no folder {path.parent}; make it first")
+    def check(self, read: Iterable[Path | None]) -> None:
+        """Raise ValueError unless all can be written, over none of the files that are `read` nor over each other."""
+        written = [("json", None if self.json == _STDOUT else self.json), ("csv", self.csv)]
+        if self.figure is not None:
+            if not self.figure.name:
+                raise ValueError(
+                    f"figure: {self.figure} has no name; give it one, without a suffix"
+                )
+            name = self.figure.name
+            written += [("figure", self.figure.with_name(name + end)) for end in (".png", ".svg")]
+        taken: set[Path] = set()
+        for option, path in written:
+            if path is None:
+                continue
+            check_output(option, path, read=(*read, self.published))
+            if path.resolve() in taken:
+                raise ValueError(f"{option}: {path} is given twice; give a file an output")
+            taken.add(path.resolve())
 
 
 @self_execution_app.command(
@@ -77,6 +92,7 @@ def association(
     )
 
     outputs = Outputs(json_file, csv_file, figure, published)
+    outputs.check(files)
     runs = [read_association_run(path) for path in files]
     _deliver(association_report(score_association(runs)), outputs)
 
@@ -122,6 +138,7 @@ def refusal(
 
     outputs = Outputs(json_file, csv_file, figure, published)
     found = find_prompts(files) if prompts is None else prompts
+    outputs.check((*files, found))
     asked = None if found is None else read_xstest(found)
     by = cluster or ("prompt" if asked is None else "pair")
     runs = [read_refusal_run(path, asked) for path in files]
@@ -164,6 +181,7 @@ def difficulty(
     outputs = Outputs(json_file, csv_file, figure, published)
     beside = files[0].with_name(GROUPS_FILE)
     found = questions or (beside if beside.is_file() else None)
+    outputs.check((*files, found))
     known = None if found is None else read_questions(found)
     runs = [read_difficulty_run(path) for path in files]
     _deliver(difficulty_report(score_difficulty(runs, known), known), outputs, questions=found)

@@ -21,7 +21,8 @@ def released_rows(
     require_file(path, option)
     found = csv_header(path)
     if missing := [name for name in columns if name not in found]:
-        has = f"has {', '.join(map(repr, found)):.200}" if found else "is empty"
+        bare = "begins with an empty line" if path.stat().st_size else "is empty"
+        has = f"has {', '.join(map(repr, found)):.200}" if found else bare
         raise ValueError(
             f"{option}: {path} {has}; needed are the columns {', '.join(map(repr, columns))}, "
             f"and {', '.join(map(repr, missing))} is missing"

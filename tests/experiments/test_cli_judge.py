@@ -140,9 +140,9 @@ def test_the_input_is_never_overwritten(
 ) -> None:
     before = table.read_bytes()
     assert judged(monkeypatch, table, "--out", table) == 2
-    assert "is the file that is judged" in capsys.readouterr().err
+    assert "is a file that is read" in capsys.readouterr().err
     assert judged(monkeypatch, table, "--out", table.parent / "none" / "out.csv") == 2
-    assert "lies in none" in capsys.readouterr().err
+    assert "make it first" in capsys.readouterr().err
     assert table.read_bytes() == before
 
 
@@ -153,3 +153,20 @@ def test_fields_of_json_lines_must_be_text(
     source.write_text('{"completion": 3}\n', encoding="utf-8")
     assert judged(monkeypatch, source, "--out", tmp_path / "out.jsonl") == 2
     assert "line 1: field 'completion' is 3; it must be a string" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_label_alone_has_no_kappa(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pd.DataFrame({"completion": ["Rome.", "It is 7."], "people": "comply"}).to_csv(
+        table, index=False
+    )
+    assert (
+        judged(monkeypatch, table, "--out", table.with_name("out.csv"), "--label-column", "people")
+        == 0
+    )
+    printed = capsys.readouterr()
+    assert "accuracy 1.000, kappa undefined (one label alone)" in printed.out
+    assert "nan" not in printed.out
+    assert not printed.err
