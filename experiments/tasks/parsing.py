@@ -51,6 +51,12 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", text)
 
 
+_WORD_NOT_LETTER = re.compile(
+    r"\bI(?=['\u2019]|\s+[a-z])|\bA(?=\s+(?!(?:is|was|would|because|since|and|or)\b)[a-z])"
+)
+"""A capital that is a pronoun or an article, for a word in lower case goes on from it."""
+
+
 def names_option(words: Sequence[str], option: str) -> bool:
     """Whether the words of an answer name an option.
 
@@ -61,13 +67,24 @@ def names_option(words: Sequence[str], option: str) -> bool:
     return option.lower() in (word.lower() for word in words)
 
 
+def _denies(text: str, option: str) -> bool:
+    """Whether "not" or the like stands right before an option."""
+    denied = (
+        rf"(?:\bnot|\bnever|n['\u2019]t)\s+(?:(?:an?|the)\s+)?[\"'(*]*{re.escape(option)}(?!\w)"
+    )
+    return re.search(denied, text, re.IGNORECASE) is not None
+
+
 def named_option(answer: str, options: Sequence[str]) -> tuple[str | None, str]:
     """The only option that an answer names, or None with the reason.
 
-    Options of one word are compared with whole words, longer ones are searched as they stand, whatever the case.
+    Options of one word are compared with whole words, longer ones are searched as they stand, whatever the case. In
+    "A good answer" and "I think" no letter is named, and "not wrong" leaves open what else.
     """
     text = unwrapped(answer)
     words = words_of(text)
+    if len(words) > 1:
+        words = words_of(_WORD_NOT_LETTER.sub(lambda found: found[0].lower(), text))
     if not all(words_of(option) for option in options):  # digits
         words = [bare for word in text.split() if (bare := word.strip(".,:;!?*()[]\"'"))]
     if not words:
@@ -80,13 +97,20 @@ def named_option(answer: str, options: Sequence[str]) -> tuple[str | None, str]:
     ]
     if len(named) > 1:
         return None, "both options named" if len(options) == 2 else "several options named"
-    return (named[0], "") if named else (None, "no option named")
+    if not named:
+        return None, "no option named"
+    return (None, "option denied") if _denies(text, named[0]) else (named[0], "")
+
+
+_PRONOUN_ONE = re.compile(
+    r"(?<!-)\bone\b(?![- ](?:hundred|thousand|percent|per|tokens?|in|out)\b)", re.IGNORECASE
+)
 
 
 def stated_number(answer: str) -> tuple[float | None, str]:
     """The only number that an answer states, digits or English words, or None with the reason.
 
-    "70 out of 100", "70/100" and "70%" are 70; a number said twice is said once.
+    "70 out of 100", "70/100" and "70%" are 70; a number said twice is said once; "no one" is no number.
     """
     from experiments.tasks.answers import tokens
 
@@ -94,6 +118,8 @@ def stated_number(answer: str) -> tuple[float | None, str]:
     if not text:
         return None, "empty"
     plain = re.sub(r"\s*(?:/|out of)\s*100\b(?:\.0+)?", "", text)
+    if len(words_of(plain)) > 1:
+        plain = _PRONOUN_ONE.sub("", plain)
     found = {token for token in tokens(plain) if re.fullmatch(r"-?\d+(?:\.\d+)?", token)}
     if not found:
         return None, "no number"

@@ -8,7 +8,7 @@ framing: the model itself, or another assistant.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -102,17 +102,26 @@ class Elicitation(_Asked):
 
         An answer must name exactly one option. Where the question spells out what a letter stands for ("A: right"),
         words after the letter must begin like that: "A: wrong" contradicts itself, and "A: Paris" answers the quoted
-        prompt.
+        prompt. Nor may they deny it: "A: I would not answer" where A is "I would answer".
         """
         chosen, reason = named_option(answer, (self.yes, self.no))
         if chosen is None:
             return None, reason
         words = words_of(unwrapped(answer))
-        meaning = re.search(rf"^{re.escape(chosen)}[.:)]\s*(\w+)", self.template, re.MULTILINE)
+        meaning = re.search(rf"^{re.escape(chosen)}[.:)]\s*(.+)$", self.template, re.MULTILINE)
         after = words[words.index(chosen) + 1 :] if chosen in words else []
-        if meaning and after and after[0].lower() != meaning.group(1).lower():
+        if meaning and after and not _begins_like(after, meaning.group(1)):
             return None, "letter and words disagree"
         return int(chosen == self.yes), ""
+
+
+def _begins_like(words: Sequence[str], option: str) -> bool:
+    """Whether words begin with the first word of an option (if one stands there) and deny nothing that it affirms."""
+    meant = [word.lower() for word in words_of(option)]
+    said = [word.lower() for word in words[: len(meant)]]
+    if "{" not in option and "not" in said and not {"not", "cannot"} & set(meant):
+        return False
+    return not option[0].isalpha() or said[0] == meant[0]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,11 @@ from experiments.tasks import TASKS, Elicitation, Item
 
 LETTERS = Elicitation("l", "letters", "ab", "{prompt} A or B?", yes="A", no="B")
 SPELLED = Elicitation("s", "s", "ab", "{prompt}\nA: right\nB: wrong", yes="A", no="B")
+SAID = Elicitation("d", "d", "ab", "{prompt}\nA. I would answer.\nB. I would not.", yes="A", no="B")
+MARKED = Elicitation(
+    "m", "m", "ab", "{prompt}\nA. <Your> reply would rhyme.\nB. It would not.", yes="A", no="B"
+)
+AGREE = Elicitation("r", "agree", "yes-no", "{prompt} Right or wrong?", yes="Right", no="Wrong")
 WORDS = Elicitation("w", "words", "yes-no", "{prompt} Yes or no?", yes="Yes", no="No")
 
 
@@ -24,6 +29,14 @@ WORDS = Elicitation("w", "words", "yes-no", "{prompt} Yes or no?", yes="Yes", no
         (SPELLED, "B. Wrong", (0, "")),
         (SPELLED, "A: wrong", (None, "letter and words disagree")),
         (SPELLED, "A: Paris", (None, "letter and words disagree")),
+        (SAID, "A. I would answer.", (1, "")),
+        (SAID, "A: I would not answer.", (None, "letter and words disagree")),
+        (SAID, "B. I would not", (0, "")),
+        (MARKED, "A. My reply would rhyme", (1, "")),
+        (MARKED, "A. My reply would not", (None, "letter and words disagree")),
+        (MARKED, "A good reply would rhyme", (None, "no option named")),
+        (AGREE, "I'm not wrong. The word", (None, "option denied")),
+        (AGREE, "You are right", (1, "")),
         (WORDS, "yes, I", (1, "")),
         (WORDS, "NO.", (0, "")),
         (WORDS, "Nobody", (None, "no option named")),

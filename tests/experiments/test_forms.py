@@ -31,6 +31,11 @@ LETTERS = Choice(("A", "B", "C"))
         ('{"ans": "B"}', ("B", "")),
         ('{"answer": "B", "rea', ("B", "")),
         ("a cat", (None, "no option named")),
+        ("A cat", (None, "no option named")),
+        ("A good one is B", ("B", "")),
+        ("A is right", ("A", "")),
+        ("not A", (None, "option denied")),
+        ("It isn't the B", (None, "option denied")),
         ("A or B", (None, "several options named")),
         ("", (None, "empty")),
         ("```json\n{}\n```", (None, "empty")),
@@ -56,6 +61,11 @@ def test_a_choice_is_read_from_json_letters_and_prose(
         ("170", (None, "out of range")),
         ("-3", (None, "out of range")),
         ("likely", (None, "no number")),
+        ("No one knows", (None, "no number")),
+        ("The right one is 70", (70.0, "")),
+        ("one", (1.0, "")),
+        ("one percent", (1.0, "")),
+        ("twenty-one of them", (21.0, "")),
         ("", (None, "empty")),
         ("nan", (None, "no number")),
         ("1e999", (None, "several numbers")),
@@ -193,6 +203,14 @@ def test_scores_of_a_small_example_by_hand() -> None:
     assert score.skill.estimate == -0.25
     assert score.parse_rate.estimate == 0.75
     assert score.unscored == {"empty": 1}
+
+
+def test_the_pronoun_i_is_no_letter() -> None:
+    letters = Choice(("I", "M", "T"))
+    assert letters.parse("I think it would be T") == ("T", "")
+    assert letters.parse("I'm sorry, but") == (None, "no option named")
+    assert letters.parse("I'm")[0] is None
+    assert letters.parse("I") == letters.parse("It would be I.") == ("I", "")
 
 
 def test_options_of_several_words_are_searched_whole() -> None:
