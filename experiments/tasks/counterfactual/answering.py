@@ -27,6 +27,11 @@ class Answers:
         return option if count > len(self.options) / 2 else None
 
     @property
+    def is_readable(self) -> bool:
+        """Whether at least half of the samples choose an option."""
+        return 2 * sum(option is not None for option in self.options) >= len(self.options)
+
+    @property
     def why_unusual(self) -> str:
         """Why there is no usual option."""
         return next((reason for reason in self.reasons if reason), "no option in most samples")

@@ -103,7 +103,7 @@ def verified_trials(
                 and (balance is None or balance.takes(trial, found))
             ):
                 kept.append((trial, found))
-            elif trial.before.usual is not None and trial.attempts < attempts:
+            elif trial.before.is_readable and trial.attempts < attempts:
                 revised.append(trial)
         # Revised ones come first: what the model answers to the unchanged question is known.
         waiting = [*revised, *waiting]
