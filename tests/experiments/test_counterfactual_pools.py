@@ -26,6 +26,8 @@ HORSES = ("eagle", "horse")
         ("The answer is: horse.\n\nThe eagle is a bird of prey", HORSES, "", "horse"),
         ("An EAGLE can fly, but a horse cannot.", HORSES, "", "eagle"),
         ("It is not a horse but an eagle.", HORSES, "", "eagle"),
+        ("I do not think that it is a horse.", HORSES, "", None),
+        ("I don't think it's the horse, but the eagle", HORSES, "", "eagle"),
         ("It isn\u2019t the horse. It is an eagle", HORSES, "", "eagle"),
         ("Faster than a horse is the eagle", HORSES, "", "eagle"),
         ("- eagle\n- horse", HORSES, "", None),

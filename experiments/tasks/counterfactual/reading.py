@@ -2,9 +2,10 @@
 
 The choice is the first option that the answer names: in whole words, without regard to case, by its text or, where the
 prompt listed the options with letters or numbers, by its mark ("B", "(B)", "2."). Passed over are a denied option ("not
-a horse", "rather than gold") and a run of several options with nothing but glue between them ("A. eagle B. horse",
-"dolphin and salmon"), for who repeats the list has chosen nothing. An answer that names no option otherwise is
-unreadable and has no outcome; nothing else about it (whether it goes on to contradict itself) is judged.
+a horse", "I do not think that it is a horse", "rather than gold") and a run of several options with nothing but glue
+between them ("A. eagle B. horse", "dolphin and salmon"), for who repeats the list has chosen nothing. An answer that
+names no option otherwise is unreadable and has no outcome; nothing else about it (whether it goes on to contradict
+itself) is judged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _GLUE = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"(?:\b(?:not|never|neither|nor|than|unlike|except)|n't)\s+(?:(?:be|an?|the)\s+)*\W*$",
+    r"(?:\b(?:not|never|neither|nor|than|unlike|except)|n't)\s+"
+    r"(?:(?:think|believe|that|it|is|it's|be|an?|the)\s+)*\W*$",
     re.IGNORECASE,
 )
 
