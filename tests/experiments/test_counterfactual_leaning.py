@@ -23,6 +23,7 @@ from experiments.tasks.counterfactual.framing import COMPONENTS, framed
 from experiments.tasks.counterfactual.log_odds import option_logprobs_of
 from experiments.tasks.counterfactual.pool import Question, questions
 from experiments.tasks.item import user
+from hooks import Completion
 from tests.experiments.scripted import ScriptedRunner
 
 LEANING = (ConfidenceRecallTask, LogitEstimationTask, ComponentAttributionTask)
@@ -176,6 +177,21 @@ def test_accuracy_is_the_rate_of_the_right_option_among_readable_answers() -> No
     with pytest.raises(ValueError, match="answers: 'green' of item 'u' is none of its choices"):
         task.adopt([own_item(task, ["red", "blue"], ("green",))])
     assert len(task.adopt([own_item(task, ["red", "blue"], ("blue",))])) == 1
+
+
+def test_a_feature_that_may_still_come_is_unscored() -> None:
+    """The budget ended in the fourth word, which may go on: "a" may become "another"."""
+    task = FeatureRateTask()
+    items = task.items()
+
+    class Cut(ScriptedRunner):
+        def complete(self, prompts, **settings):
+            return [(Completion(prompt.id, 0, "Salt is in a", 4, False),) for prompt in prompts]
+
+    for item, observed in zip(items, task.observe(items, Cut()), strict=True):
+        (judged,) = observed.judgments
+        assert judged.outcome == (1 if item.fields["feature"].endswith('"is"') else None)
+        assert bool(judged.reason) == (judged.outcome is None)
 
 
 def test_features_are_of_the_first_words_of_each_answer() -> None:

@@ -1,9 +1,10 @@
 """How often would my answers have this feature of their surface?
 
 Several answers to an open question are sampled; the rate of those whose first dozen words have the feature is what the
-0-100 question asks for, and the yes/no event is that most of them have it. The features are a fixed few, chosen by how
-often the embedded model's answers have them alone; each question is asked with two of them, in turn. Five samples, for
-an even number leaves many items undecided.
+0-100 question asks for, and the yes/no event is that most of them have it. An answer is written until these words are
+whole; one that its token budget ends before, without the feature, has no outcome. The features are a fixed few, chosen
+by how often the embedded model's answers have them alone; each question is asked with two of them, in turn. Five
+samples, for an even number leaves many items undecided.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from experiments.tasks.item import Item, user
 from experiments.tasks.recognition import RecognitionTask
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event
-from hooks import Prompt
+from hooks import Completion, Prompt
 
 WORDS = 12
 """How much of an answer is looked at."""
@@ -49,7 +50,7 @@ class FeatureRateTask(Task):
     )
     behavior: ClassVar[str] = "mostly gives answers that have the feature"
     family: ClassVar[str | None] = "counterfactual"
-    max_new_tokens: ClassVar[int] = 16
+    max_new_tokens: ClassVar[int] = 32
     min_samples: ClassVar[int] = 5
     event: ClassVar[Event] = Event(
         setting='Message: "{prompt}"',
@@ -97,18 +98,27 @@ class FeatureRateTask(Task):
         answered = run.complete(
             [Prompt.chat(item.id, item.quoted) for item in items],
             max_new_tokens=self.max_new_tokens,
+            decided=[first_words_are_whole] * len(items),
         )
         return [
-            Observation(own, tuple(_judged(item.fields["feature"], one.text) for one in own))
+            Observation(own, tuple(_judged(item.fields["feature"], one) for one in own))
             for item, own in zip(items, answered, strict=True)
         ]
 
 
-def _judged(feature: str, text: str) -> Judgment:
-    words = text.split()
+def first_words_are_whole(text: str) -> bool:
+    """Whether the first words of an answer that begins like this are known."""
+    return len(text.split()) > WORDS
+
+
+def _judged(feature: str, answer: Completion) -> Judgment:
+    words = answer.text.split()
     if not words:
         return Judgment(None, "empty", reason="empty")
-    has = FEATURES[feature](" ".join(words[:WORDS]))
+    whole = answer.finished or first_words_are_whole(answer.text)
+    has = FEATURES[feature](" ".join((words if whole else words[:-1])[:WORDS]))
+    if not (has or whole):
+        return Judgment(None, "cut off", reason=f"cut off within the first {WORDS} words")
     return Judgment(int(has), "has it" if has else "has it not")
 
 
