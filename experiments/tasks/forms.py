@@ -111,7 +111,8 @@ class Text:
 class Ranking:
     """An order of `n` things, named 1 to n (with or without a letter before, as in Q3); lists of these numbers.
 
-    Scored by the fraction of pairs that stand in the same order (Kendall's tau as a share).
+    The truth is a list of levels, each the things that stand level. Scored by the fraction of pairs that stand as in
+    the truth (Kendall's tau as a share); those that are level there stand right either way.
     """
 
     n: int
@@ -125,17 +126,12 @@ class Ranking:
             return None, "not an order of all"
         return numbers[: self.n], ""
 
-    def score(self, predicted: Sequence[int], true: Sequence[int]) -> float:
+    def score(self, predicted: Sequence[int], true: Sequence[Sequence[int]]) -> float:
         """Fraction of the pairs in the same order."""
-        return pairs_in_order(predicted, true)
+        level = {thing: i for i, things in enumerate(true) for thing in things}
+        pairs = list(itertools.combinations(predicted, 2))
+        return sum(level[before] <= level[after] for before, after in pairs) / len(pairs)
 
     def constants(self, trues: Sequence[Any]) -> Sequence[list[int]]:
         """All orders."""
         return [list(order) for order in itertools.permutations(range(1, self.n + 1))]
-
-
-def pairs_in_order(first: Sequence[Any], second: Sequence[Any]) -> float:
-    """Fraction of the pairs of things that two orders of them agree on."""
-    place = {thing: i for i, thing in enumerate(second)}
-    pairs = list(itertools.combinations(first, 2))
-    return sum(place[before] < place[after] for before, after in pairs) / len(pairs)

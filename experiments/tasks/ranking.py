@@ -126,9 +126,14 @@ def half_of(places: Sequence[Place], focal: int) -> Judgment:
     return Judgment(int(before > after), label)
 
 
-def measured_order(places: Sequence[tuple[bool, float]]) -> list[int]:
-    """The questions, numbered from 1, in order; those that stand level by their number, as published."""
-    return [i + 1 for i in sorted(range(len(places)), key=lambda i: places[i])]
+def measured_order(places: Sequence[tuple[bool, float]]) -> list[list[int]]:
+    """The questions, numbered from 1, in order, those that stand level together.
+
+    The published benchmark puts these in the order of their numbers, and so favors who repeats the list.
+    """
+    return [
+        [i + 1 for i, place in enumerate(places) if place == level] for level in sorted(set(places))
+    ]
 
 
 def _places(question: Mapping[str, Any], completions: Iterable[Completion]) -> list[Place]:

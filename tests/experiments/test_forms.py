@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from experiments.tasks.forms import Choice, Form, Number, Ranking, Text, pairs_in_order
+from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
 from experiments.tasks.parsing import named_option, unwrapped
 from experiments.word_scores import best_constant, score_answers, split_gain
 
@@ -116,10 +116,20 @@ def test_any_json_is_unwrapped_to_text(value: object) -> None:
 
 
 @given(st.permutations(range(1, 5)), st.permutations(range(1, 5)))
-def test_pairs_in_order_is_kendalls_tau_as_a_share(first: list[int], second: list[int]) -> None:
+def test_a_ranking_without_levels_is_kendalls_tau_as_a_share(
+    first: list[int], second: list[int]
+) -> None:
     places = [[order.index(thing) for thing in range(1, 5)] for order in (first, second)]
     tau = kendalltau(*places).statistic
-    assert pairs_in_order(first, second) == pytest.approx((tau + 1) / 2)
+    assert Ranking(4).score(first, [[one] for one in second]) == pytest.approx((tau + 1) / 2)
+
+
+@given(st.permutations(range(1, 5)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_a_ranking_is_scored_by_its_pairs(said: list[int], places: list[int]) -> None:
+    """Against a count pair by pair: who stands level stands right either way."""
+    levels = [[i + 1 for i in range(4) if places[i] == level] for level in sorted(set(places))]
+    wrong = sum(places[a - 1] > places[b - 1] for i, a in enumerate(said) for b in said[i + 1 :])
+    assert Ranking(4).score(said, levels) == pytest.approx(1 - wrong / 6)
 
 
 TRUTHS: list[tuple[Form, st.SearchStrategy]] = [
@@ -128,7 +138,7 @@ TRUTHS: list[tuple[Form, st.SearchStrategy]] = [
     (Number(0, 100), st.floats(0, 100)),
     (Number(-10, 10), st.floats(-30, 30)),
     (Text(), st.sampled_from(["The", "a", "I", "..."])),
-    (Ranking(3), st.permutations([1, 2, 3])),
+    (Ranking(3), st.sampled_from([[[1], [2], [3]], [[3], [1, 2]], [[2, 3], [1]], [[1, 2, 3]]])),
 ]
 
 
@@ -161,6 +171,8 @@ def test_constants_have_no_skill_and_oracles_all_there_is(
 
 
 def _said(form: Form, true: object) -> object:
+    if isinstance(form, Ranking):
+        return [thing for level in true for thing in reversed(level)]
     if isinstance(form, Number):
         return min(max(true, form.low), form.high)
     return true[0] if isinstance(form, Choice) and isinstance(true, list) else true

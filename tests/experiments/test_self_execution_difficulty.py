@@ -26,7 +26,7 @@ from experiments.self_execution import (
 from experiments.self_execution.difficulty_files import Questions
 from experiments.self_execution.difficulty_report import difficulty_text
 from experiments.self_execution.rankings import best_constant, share_in_order
-from experiments.tasks.forms import pairs_in_order
+from experiments.tasks.forms import Ranking
 from tests.experiments.released_results import RELEASED, ScoreCommand, needs_data, score
 
 __all__ = ["score"]
@@ -90,7 +90,7 @@ def test_the_share_in_order_is_that_of_the_ranking_task_and_of_kendall(
 ) -> None:
     places = [np.argsort(order).astype(float) for order in (first, second)]
     share = float(share_in_order(*places))
-    assert share == pytest.approx(pairs_in_order(first, second))
+    assert share == pytest.approx(Ranking(len(first)).score(first, [[one] for one in second]))
     assert share == pytest.approx((1 + kendalltau(*places).statistic) / 2)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.tasks import DifficultyTask, Number, RankingTask, Task
+from experiments.tasks import DifficultyTask, Number, Ranking, RankingTask, Task
 from experiments.tasks.counterfactual import (
     ComponentAttributionTask,
     ConfidenceRecallTask,
@@ -37,6 +37,8 @@ def known(form: Any, true: Any) -> Any:
     """What an oracle would say."""
     if isinstance(form, Number):
         return min(max(true, form.low), form.high)
+    if isinstance(form, Ranking):
+        return [thing for level in true for thing in level]
     return true[0] if isinstance(true, list) and isinstance(true[0], str) else true
 
 
