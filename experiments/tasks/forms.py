@@ -83,7 +83,7 @@ class Number:
 class Text:
     """A short text that must be hit exactly, but for case, quotes and the punctuation around it.
 
-    `length` cuts what is longer: 1 for a character.
+    The truth is a text, or a list of texts that are equally true. `length` cuts what is longer: 1 for a character.
     """
 
     length: int | None = None
@@ -93,13 +93,17 @@ class Text:
         value = self._normalized(unwrapped(answer))
         return (value, "") if value else (None, "empty")
 
-    def score(self, predicted: str, true: str) -> float:
+    def score(self, predicted: str, true: str | Sequence[str]) -> float:
         """1 where the two are equal after normalization, else 0."""
-        return float(predicted == (self._normalized(true) or true.lower()))
+        return float(predicted in self._true(true))
 
-    def constants(self, trues: Sequence[str]) -> Sequence[str]:
+    def constants(self, trues: Sequence[str | Sequence[str]]) -> Sequence[str]:
         """Every truth."""
-        return sorted({self._normalized(true) or true.lower() for true in trues})
+        return sorted({text for true in trues for text in self._true(true)})
+
+    def _true(self, true: str | Sequence[str]) -> list[str]:
+        texts = [true] if isinstance(true, str) else true
+        return [self._normalized(text) or text.lower() for text in texts]
 
     def _normalized(self, text: str) -> str:
         line = next((line for line in text.splitlines() if line.strip()), "")

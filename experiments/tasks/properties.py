@@ -4,15 +4,16 @@
 variety of what answers begin with and of how long they are. Each event is a fixed partition of the values, chosen for
 balance on the embedded model's outcomes alone (no probe, text classifier or self-prediction was consulted), so that
 rates are a design, and no finding; the value questions ask for the value itself. An answer without a letter or digit is
-unscored. Over k completions the value is the commonest one. Groups are prompts that share a subject or a wording.
+unscored. Over k completions the value is the commonest one, or any of several that are. Groups are prompts that share a
+subject or a wording.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import multimode
 from string import ascii_uppercase
 from typing import ClassVar
 
@@ -85,11 +86,12 @@ class PropertyTask(Task):
 
     def _observed(self, item: Item, answers: tuple[Completion, ...]) -> Observation:
         values = [self.value(item, answer) for answer in answers]
-        known = Counter(value for value in values if value is not None)
+        commonest = multimode(value for value in values if value is not None)
+        true = commonest[0] if len(commonest) == 1 else commonest
         return Observation(
             completions=answers,
             judgments=tuple(map(self._judged, values)),
-            values={q.name: known.most_common(1)[0][0] for q in self.value_questions if known},
+            values={question.name: true for question in self.value_questions if commonest},
         )
 
     def _judged(self, value: str | None) -> Judgment:

@@ -206,6 +206,21 @@ def test_of_several_answers_the_commonest_value_is_the_truth() -> None:
     assert seen.values == {"length_bin": "short"}
 
 
+def test_of_several_answers_all_values_that_are_commonest_are_the_truth() -> None:
+    texts = ["Cats purr.", "Dogs bark.", "Dogs bite.", "Cats bite."]
+    run = ScriptedRunner(lambda asked, sample: texts[sample], samples=4)
+    for name, truth, wrong in (
+        ("first_word", ["cats", "dogs"], "birds"),
+        ("first_character", ["C", "D"], "B"),
+    ):
+        task = task_of(name)
+        (form,) = (question.form for question in task.value_questions)
+        seen = task.observe(task.items()[:1], run)[0]
+        assert seen.values == {name: truth}
+        assert [form.score(one, truth) for one in (*truth, wrong)] == [1, 1, 0]
+        assert set(form.constants([truth])) >= set(truth)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_constants_have_no_skill_and_an_oracle_has_all_there_is(name: str) -> None:
     task = task_of(name)
