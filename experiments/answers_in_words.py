@@ -89,7 +89,11 @@ def _options(
 def _percent(
     rows: Sequence[SelfPrediction], did: Mapping[str, Behavior], group_of: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The stated probability against the rate; its AUROC and calibration on the parsed answers alone."""
+    """The stated probability against the rate.
+
+    Of the parsed answers alone, its AUROC against what mostly happened, and its calibration against what happened in
+    every single completion (or pair of them), of which it is a probability.
+    """
     known = [row for row in rows if did[row.item].rate is not None]
     stated = [None if row.parsed is None else row.parsed / 100 for row in known]
     outcomes = [did[row.item].outcome for row in known]
@@ -99,15 +103,21 @@ def _percent(
         for outcome, one, group in zip(outcomes, stated, groups, strict=True)
         if outcome is not None and one is not None
     ]
+    drawn = [
+        (outcome, one)
+        for row, one in zip(known, stated, strict=True)
+        for outcome in did[row.item].outcomes
+        if outcome is not None and one is not None
+    ]
     about: dict[str, Any] = {"auroc": None, "auroc_ci": None, "calibration_error": None}
+    if drawn:
+        happened, said = zip(*drawn, strict=True)
+        about["calibration_error"] = json_number(expected_calibration_error(happened, said))
     if {outcome for outcome, _, _ in both} == {0, 1} and len({g for _, _, g in both}) > 2:
         y, p, of = (np.array(column) for column in zip(*both, strict=True))
         interval = auroc_interval(y, p, np.zeros(len(y), dtype=int), of, estimand="fixed")
-        about = {
-            "auroc": json_number(interval.estimate),
-            "auroc_ci": [json_number(interval.low), json_number(interval.high)],
-            "calibration_error": json_number(expected_calibration_error(y, p)),
-        }
+        about["auroc"] = json_number(interval.estimate)
+        about["auroc_ci"] = [json_number(interval.low), json_number(interval.high)]
     return _scored(
         _PERCENT,
         stated,

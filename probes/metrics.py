@@ -7,15 +7,24 @@ noise. What scikit-learn has is taken from there.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, rankdata
-from sklearn.metrics import average_precision_score, roc_curve
+from sklearn.metrics import average_precision_score, cohen_kappa_score, roc_curve
 
 from probes.splits import binary_labels
+
+
+def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
+    """Cohen's kappa (1960) of two judges' labels `[item]`; nan where both know one label alone."""
+    # scikit-learn gives nan as well, after two warnings.
+    if len({*first, *second}) < 2:
+        return float("nan")
+    return float(cohen_kappa_score(first, second))
 
 
 def winning_pairs(
@@ -139,16 +148,28 @@ def same_fold_tpr(
 def equal_mass_bins(
     y: ArrayLike, probabilities: ArrayLike, n_bins: int = 10
 ) -> Float[np.ndarray, "bin 3"]:
-    """Mean probability, observed rate and count of bins that hold equally many items."""
+    """Mean probability, observed rate and count of up to `n_bins` bins that hold equally many items.
+
+    Items of one probability are in one bin, that of the middle one: divided among several, a forecaster who always
+    says the base rate would seem miscalibrated by chance.
+    """
     labels = binary_labels(y)
     predicted = np.asarray(probabilities, dtype=np.float64)
     if predicted.shape != labels.shape:
         raise ValueError(f"probabilities has shape {predicted.shape}, y has {labels.shape}")
     if predicted.size and not (predicted.min() >= 0 and predicted.max() <= 1):
         raise ValueError("probabilities must lie in [0, 1]; calibrate scores first (platt)")
-    order = np.argsort(predicted, kind="stable")
-    bins = [rows for rows in np.array_split(order, n_bins) if len(rows)]
-    return np.array([(predicted[b].mean(), labels[b].mean(), len(b)) for b in bins])
+    parts = np.array_split(np.arange(len(predicted)), n_bins)
+    bin_of = np.repeat(np.arange(n_bins), [len(part) for part in parts])
+    _, value, count = np.unique(predicted, return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - count + (count - 1) // 2
+    own = bin_of[middle[value]]
+    return np.array(
+        [
+            (predicted[own == b].mean(), labels[own == b].mean(), (own == b).sum())
+            for b in np.unique(own)
+        ]
+    )
 
 
 def expected_calibration_error(y: ArrayLike, probabilities: ArrayLike, n_bins: int = 10) -> float:

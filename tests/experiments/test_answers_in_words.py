@@ -1,5 +1,6 @@
 """Every question scored by the answer that was written: a small run made up by hand."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -119,6 +120,28 @@ def test_percent_is_scored_against_the_rate_and_calibrated() -> None:
     # The best constant of the Brier score is the rate.
     assert row["constant"] == pytest.approx(4 / 7)
     assert row["constant_score"] == pytest.approx(1 - (4 / 7) * (3 / 7), abs=1e-6)
+
+
+def test_percent_is_calibrated_against_every_completion() -> None:
+    """Who states the rates is calibrated, though what mostly happens is certain; who states the majority is not."""
+    rates = (0.75, 0.25)
+    observed = [
+        replace(
+            behavior(i),
+            outcomes=(1, 1, 1, 0) if i % 2 == 0 else (0, 0, 1, 0),
+            rate=rates[i % 2],
+            outcome=1 - i % 2,
+        )
+        for i in range(8)
+    ]
+
+    def error(answers: list[str]) -> float:
+        return answers_in_words(TASK, ITEMS, observed, said({"percent": answers}))["percent"][
+            "calibration_error"
+        ]
+
+    assert error(["75", "25"] * 4) == 0.0
+    assert error(["100", "0"] * 4) == pytest.approx(0.25)
 
 
 def test_values_are_scored_with_ties_where_the_truth_is_known() -> None:

@@ -140,6 +140,16 @@ def test_calibration_error_of_a_known_miscalibration():
     assert (bins[:, 2] == 10).all()
 
 
+def test_equal_probabilities_are_in_one_bin():
+    """Whoever always says the base rate is calibrated, in whatever order the items come."""
+    y = np.random.default_rng(0).permutation(np.repeat([0, 1], [45, 15]))
+    assert expected_calibration_error(y, np.full(60, 0.25)) == pytest.approx(0)
+    said = np.where(np.arange(60) < 40, 0.2, 0.9)
+    rates = [y[said == one].mean() for one in (0.2, 0.9)]
+    expected = (40 * abs(rates[0] - 0.2) + 20 * abs(rates[1] - 0.9)) / 60
+    assert expected_calibration_error(y, said) == pytest.approx(expected)
+
+
 def test_d_prime_and_criterion_by_hand():
     y = np.repeat([1, 0], 20)
     answers = np.r_[np.ones(15), np.zeros(5), np.ones(4), np.zeros(16)].astype(int)
