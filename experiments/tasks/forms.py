@@ -81,17 +81,19 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A short text that must be hit exactly, but for case, quotes and the punctuation around it.
+    """One word that must be hit exactly, but for case, quotes and the punctuation around it.
 
-    The truth is a text, or a list of texts that are equally true. `length` cuts what is longer: 1 for a character.
+    The truth is a word, or a list of words that are equally true.
     """
 
-    length: int | None = None
-
     def parse(self, answer: str) -> tuple[str | None, str]:
-        """The first line of an answer, normalized."""
-        value = self._normalized(unwrapped(answer))
-        return (value, "") if value else (None, "empty")
+        """The only word of an answer's first line, or the only one that it quotes; normalized."""
+        line = next((line for line in unwrapped(answer).splitlines() if line.strip()), "")
+        quoted = re.findall(r"[\"\u201c]([^\"\u201d]+)[\"\u201d]", line)
+        value = _normalized(quoted[0] if len(quoted) == 1 else line)
+        if not value:
+            return None, "empty"
+        return (None, "several words") if " " in value else (value, "")
 
     def score(self, predicted: str, true: str | Sequence[str]) -> float:
         """1 where the two are equal after normalization, else 0."""
@@ -102,13 +104,11 @@ class Text:
         return sorted({text for true in trues for text in self._true(true)})
 
     def _true(self, true: str | Sequence[str]) -> list[str]:
-        texts = [true] if isinstance(true, str) else true
-        return [self._normalized(text) or text.lower() for text in texts]
+        return [_normalized(text) for text in ([true] if isinstance(true, str) else true)]
 
-    def _normalized(self, text: str) -> str:
-        line = next((line for line in text.splitlines() if line.strip()), "")
-        bare = re.sub(r"^[^\w]+|[^\w]+$", "", " ".join(line.lower().split()))
-        return bare[: self.length]
+
+def _normalized(text: str) -> str:
+    return re.sub(r"^[\W_]+|[\W_]+$", "", " ".join(text.lower().split()))
 
 
 @dataclass(frozen=True)
