@@ -103,21 +103,24 @@ def padded_batch(
     prompts: Sequence[Rendered],
     pad_id: int,
     side: Literal["left", "right"] = "right",
-    prefix: int = 0,
+    prefixes: Sequence[int] = (),
 ) -> Batch:
     """Lay each prompt into a row of its own, padded on one side.
 
-    The first `prefix` tokens come before any padding: where all prompts begin with them, their
-    keys and values can be computed once.
+    Of each prompt, the first tokens (`prefixes` of them; none by default) stand in a block of their own, padded on the
+    left: their keys and values can be computed beforehand, once for all prompts that begin alike.
     """
-    width = max(map(len, prompts))
+    lengths = prefixes or [0] * len(prompts)
+    before = max(lengths)
+    width = before + max(len(p) - n for p, n in zip(prompts, lengths, strict=True))
     token_ids = torch.full((len(prompts), width), pad_id)
     position_ids = torch.zeros(len(prompts), width, dtype=torch.long)
     visible = torch.zeros(len(prompts), width, dtype=torch.bool)
     slots = []
-    for row, prompt in enumerate(prompts):
-        shift = width - len(prompt) if side == "left" else 0
-        own = [*range(prefix), *range(shift + prefix, shift + len(prompt))]
+    for row, (prompt, n) in enumerate(zip(prompts, lengths, strict=True)):
+        behind = len(prompt) - n
+        start = width - behind if side == "left" else before
+        own = [*range(before - n, before), *range(start, start + behind)]
         token_ids[row, own] = torch.tensor(prompt.token_ids)
         position_ids[row, own] = torch.arange(len(prompt))
         visible[row, own] = True

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from hooks.activations import Activations, CaptureSpec
-from hooks.architecture import find_cache
 from hooks.backends.torch import Recorder
-from hooks.batching import Batch, common_prefix, padded_batch
+from hooks.batching import Batch, padded_batch
 from hooks.completions import Completion, Ending, stop_tokens
 from hooks.decoding import Decoding
 from hooks.model import Model
-from hooks.plan import may_share, render_all
-from hooks.positions import check_positions, token_range
+from hooks.plan import render_all
+from hooks.positions import check_positions
+from hooks.prefixes import in_families, prefix_cache, shared_lengths
 from hooks.prompts import Prompt, Rendered
 from hooks.sampling import GumbelNoise, row_seed
 from hooks.weights import quiet_transformers
@@ -72,14 +72,16 @@ def generate(
         spec = spec.resolve(model.n_layers)
         model.architecture.require(spec.sites)
         check_positions(rendered, spec.positions)
-    by_length = sorted(rendered, key=lambda prompt: (len(prompt), prompt.token_ids, prompt.id))
+    ordered = in_families(rendered)
+    if model.architecture.rope_switch is not None:
+        ordered.sort(key=len)
     stops = stop_tokens(model)
     endings = {
         prompt.id: Ending(model.tokenizer, stops, prompt.transcript, own_decided)
         for prompt, own_decided in zip(rendered, _one_a_prompt(decided, len(prompts)), strict=True)
     }
     found: dict[tuple[str, int], Completion] = {}
-    for batch in _batches(by_length, n_samples, batch_size, model, max_new_tokens):
+    for batch in _batches(ordered, n_samples, batch_size, model, max_new_tokens):
         completions, states = _generate_batch(
             model, batch, max_new_tokens, endings, temperature, seed, spec
         )
@@ -159,7 +161,7 @@ class GenerationBatch:
 def _batches(
     prompts: Sequence[Rendered], n_samples: int, size: int, model: Model, max_new_tokens: int
 ) -> Iterator[GenerationBatch]:
-    """Divide the samples of prompts, sorted by length, into batches; those of a prompt stay together if they fit.
+    """Divide the samples of prompts, in order, into batches; those of a prompt stay together if they fit.
 
     LongRoPE reads a batch as it reads the longest: prompts that may cross its switch are alone.
     """
@@ -196,11 +198,11 @@ def _generate_batch(
     from transformers import GenerationConfig
 
     positions = spec.positions if spec is not None else ()
-    prefix = _shared_prefix(model, batch.prompts, max_new_tokens, positions)
-    padded = padded_batch(batch.prompts, model.pad_id, side="left", prefix=prefix)
+    prefixes = shared_lengths(model, batch.prompts, max_new_tokens, positions)
+    padded = padded_batch(batch.prompts, model.pad_id, side="left", prefixes=prefixes)
     recorder = None
     if spec is not None and batch.firsts:
-        recorder = Recorder(model, padded.without_prefix(prefix, batch.firsts), spec)
+        recorder = Recorder(model, padded.without_prefix(max(prefixes), batch.firsts), spec)
     noise = None
     if temperature is not None:
         seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in batch.completions]
@@ -215,7 +217,7 @@ def _generate_batch(
         max_new_tokens=max_new_tokens, do_sample=False, pad_token_id=model.pad_id
     )
     with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
-        cache = _prefix_cache(model, batch.prompts[0].token_ids[:prefix], len(batch.prompts))
+        cache = prefix_cache(model, batch.prompts, prefixes)
         with _prompts_first(model, padded, recorder):
             written = model.module.generate(
                 input_ids=padded.token_ids.to(model.device),
@@ -229,36 +231,6 @@ def _generate_batch(
         for (prompt, sample), tokens in zip(batch.completions, written, strict=True)
     ]
     return completions, None if recorder is None else recorder.activations()
-
-
-def _shared_prefix(
-    model: Model, prompts: Sequence[Rendered], max_new_tokens: int, positions: Sequence[str]
-) -> int:
-    """Return how many leading tokens to compute once: those that all prompts share, less the last.
-
-    Positions to be captured come behind them.
-
-    Windowed layers count slots, and padding behind the prefix takes some: so none is shared where
-    the window could be reached.
-    """
-    longest, window = max(map(len, prompts)), model.architecture.window
-    fits = window is None or longest + max_new_tokens <= window
-    if len(prompts) == 1 or not fits or not may_share(model):
-        return 0
-    shared = min(common_prefix(prompts[0].token_ids, prompt.token_ids) for prompt in prompts)
-    firsts = [token_range(p, position)[0] for p in prompts for position in positions]
-    return min(shared, min(map(len, prompts)) - 1, *firsts)
-
-
-def _prefix_cache(model: Model, prefix: Sequence[int], n_rows: int) -> dict[str, Any]:
-    """Return the keys and values of a prefix for every row, under the name that generate takes."""
-    if not prefix:
-        return {}
-    tokens = torch.tensor([list(prefix)], device=model.device)
-    output = model.architecture.backbone(input_ids=tokens, use_cache=True)
-    name, cache = find_cache(output)
-    cache.batch_repeat_interleave(n_rows)
-    return {name: cache}
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def test_sorted_prompts_take_as_many_slots_as_they_have_distinct_prefixes(
 
 def test_a_prefix_comes_before_the_padding() -> None:
     prompts = [rendered("a", 1, 2, 3), rendered("b", 1, 2, 4, 5)]
-    batch = padded_batch(prompts, 0, side="left", prefix=2)
+    batch = padded_batch(prompts, 0, side="left", prefixes=[2] * len(prompts))
     assert batch.token_ids.tolist() == [[1, 2, 0, 3], [1, 2, 4, 5]]
     assert batch.position_ids.tolist() == [[0, 1, 0, 2], [0, 1, 2, 3]]
     assert batch.visible.tolist() == [[True, True, False, True], [True] * 4]

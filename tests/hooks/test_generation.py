@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 
 from hooks import Activations, CaptureSpec, Completion, Model, Prompt, capture, generate, render
 from hooks.completions import CHECK_EVERY, stop_tokens
+from hooks.prefixes import in_families
 from hooks.sampling import GumbelNoise, row_seed
 
 CPU = torch.device("cpu")
@@ -281,3 +282,47 @@ def test_each_prompt_may_be_decided_by_a_function_of_its_own(tiny_model: Model) 
     assert found[1].n_tokens == min(CHECK_EVERY, whole[1].n_tokens)
     with pytest.raises(ValueError, match="decided: 1 functions for 3 prompts"):
         generate(tiny_model, PROMPTS, max_new_tokens=4, decided=[lambda _: False])
+
+
+QUESTIONS = ("Yes or no?", "What is it? A or B, one letter.", "Why?")
+QUOTED = [
+    Prompt.chat(f"{i}-{j}", f'Message: "{quote}" {question}')
+    for i, quote in enumerate(
+        ("sea " * 9, "wind poem " * 12, "France", "Paris is a short word " * 3)
+    )
+    for j, question in enumerate(QUESTIONS[: 1 + i])
+]
+
+
+def test_families_of_prompts_are_answered_as_each_prompt_alone(tiny_model: Model) -> None:
+    """Questions about texts of any length: equal to a loop without batches, whatever the batches."""
+    found = generate(tiny_model, QUOTED, max_new_tokens=5)
+    for prompt, completion in zip(QUOTED, found, strict=True):
+        by_hand = greedy_by_hand(tiny_model, prompt, 5)
+        assert completion.n_tokens == len(by_hand), prompt.id
+        text = tiny_model.tokenizer.decode(by_hand, skip_special_tokens=True)
+        assert completion.text == text, prompt.id
+    for size in (1, 3, 7):
+        assert generate(tiny_model, QUOTED[::-1], max_new_tokens=5, batch_size=size) == found[::-1]
+
+
+def test_what_a_family_begins_with_is_read_once(tiny_model: Model) -> None:
+    prompts = [
+        Prompt.chat(f"{name}-{i}", f'Message: "{name * 20}" {question}')
+        for name in ("sea ", "poem ", "wind ")
+        for i, question in enumerate(QUESTIONS)
+    ]
+    tokens: list[int] = []
+    embedding = tiny_model.module.get_input_embeddings()
+    with embedding.register_forward_hook(lambda _, args, __: tokens.append(args[0].numel())):
+        generate(tiny_model, prompts, max_new_tokens=1)
+    beginnings, behind = tokens
+    rendered = [render(tiny_model, prompt) for prompt in prompts]
+    assert beginnings + behind < 0.8 * sum(map(len, rendered))
+    names = [prompt.id.partition("-")[0] for prompt in in_families(rendered[::-1])]
+    assert all(len(set(names[i : i + 3])) == 1 for i in (0, 3, 6))
+
+
+def test_prompts_without_families_stand_by_length(tiny_model: Model) -> None:
+    rendered = [render(tiny_model, prompt) for prompt in PROMPTS]
+    assert [prompt.id for prompt in in_families(rendered)] == ["p1", "p2", "p3"]
