@@ -30,6 +30,8 @@ def choose_items(task: Task, config: RunConfig) -> list[Item]:
 def _own_items(task: Task, config: RunConfig) -> list[Item]:
     assert config.items is not None
     items = task.read_items(config.items)
+    if items is not None and config.columns:
+        raise ValueError(f"columns: {config.items} has none to map; leave them out")
     if items is None:
         items = load_items(
             config.items, task.name, columns=config.columns, needs_answers=task.needs_answers

@@ -18,7 +18,7 @@ from experiments.breakdown import diagnose
 from experiments.config import RunConfig
 from experiments.controls import N_STEPS as N_CONTROL_STEPS
 from experiments.controls import ControlRecords, control_results
-from experiments.overview import overview_of
+from experiments.overview import overview_of, why_not_scored
 from experiments.predictors import N_STEPS, Fitting, Predictions
 from experiments.probe_files import SavedProbe, refit
 from experiments.progress import Reporter
@@ -33,7 +33,6 @@ from probes import (
     MaxStatistic,
     PermutedUnit,
     max_statistic_test,
-    skip_reason,
     stacked_gain,
 )
 
@@ -64,7 +63,7 @@ def contrast(
     reason, and the run goes on.
     """
     overview = overview_of(data)
-    reason = skip_reason(data.outcome, data.groups, config.folds)
+    reason = why_not_scored(data, config.folds)
     if reason is not None:
         skipped = overview | {"skipped": reason}
         return Contrast(

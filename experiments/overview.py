@@ -9,7 +9,7 @@ from experiments.answers_in_words import answers_in_words
 from experiments.records import json_number
 from experiments.result_json import interval_json
 from experiments.task_data import WordData
-from probes import cohen_kappa, label_ceiling
+from probes import cohen_kappa, label_ceiling, skip_reason
 
 
 def overview_of(data: WordData) -> dict[str, Any]:
@@ -31,6 +31,14 @@ def overview_of(data: WordData) -> dict[str, Any]:
         "label_ceiling": _ceiling(data),
         "judges": {"names": names, "kappa": kappa, "unscored": len(data.judged) - len(data.items)},
     }
+
+
+def why_not_scored(data: WordData, n_folds: int) -> str | None:
+    """Why a task's labels cannot be scored in `n_folds` grouped folds, or None if they can."""
+    if data.judged and not data.items:
+        reason, n = Counter(row.reason for row in data.judged).most_common(1)[0]
+        return f"none of {len(data.judged)} items has an outcome ({reason}: {n})"
+    return skip_reason(data.outcome, data.groups, n_folds)
 
 
 def _ceiling(data: WordData) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from experiments.items import item_from_row
 from experiments.progress import Reporter
 from experiments.records import read_rows, write_rows
 from experiments.run_folder import RunFolder
-from experiments.tasks import TASKS, Elicitation, Item, Runner, Task, ValueQuestion
+from experiments.tasks import TASKS, Elicitation, Item, NoItemsError, Runner, Task, ValueQuestion
 from hooks import Prompt
 
 Prompts = Mapping[Elicitation | ValueQuestion, Sequence[Prompt]]
@@ -116,7 +116,11 @@ class StagedRun(ABC):
         if not task.makes_items:
             return drafts
         run = self.runner(task, f"{task.name}: making items")
-        return task.make_items(drafts, self.config.n, run)
+        try:
+            return task.make_items(drafts, self.config.n, run)
+        except NoItemsError as error:
+            others = "; leave it out for the other tasks" if len(self.tasks) > 1 else ""
+            raise NoItemsError(f"{task.name}: {error}{others}") from None
 
     @cached_property
     def items(self) -> dict[str, list[Item]]:

@@ -2,7 +2,6 @@
 
 from sklearn.metrics import balanced_accuracy_score as balanced_accuracy
 from sklearn.metrics import brier_score_loss as brier_score
-from sklearn.metrics import cohen_kappa_score as cohen_kappa
 from sklearn.metrics import log_loss
 
 from probes.calibration import isotonic, platt, temperature
@@ -22,6 +21,7 @@ from probes.directions import CosineMatrix, cosine_matrix, ridge_directions
 from probes.estimators import DiffMeansProbe, LDAProbe, LinearProbe, LogisticProbe, RidgeProbe
 from probes.learning import SampleEfficiency, sample_efficiency, training_sizes
 from probes.metrics import (
+    cohen_kappa,
     criterion,
     d_prime,
     equal_mass_bins,

@@ -38,6 +38,7 @@ def _described(task: type[Task]) -> dict[str, Any]:
         "values": [question.name for question in task.value_questions],
         "samples": task.min_samples,
         "needs_answers": task.needs_answers,
+        "needs_logprobs": task.needs_logprobs,
     }
 
 

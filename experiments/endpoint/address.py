@@ -25,7 +25,7 @@ def checked_url(url: str) -> str:
             the message never repeats those.
     """
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(_without_gaps(url.strip()))
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
@@ -39,6 +39,13 @@ def checked_url(url: str) -> str:
     path = parts.path.rstrip("/").removesuffix(_CALL)
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{path}"
+
+
+def _without_gaps(url: str) -> str:
+    """Raise ValueError where a URL holds a space or a control character, some of which `urlsplit` drops."""
+    if any(mark.isspace() or not mark.isprintable() for mark in url):
+        raise ValueError("a gap")
+    return url
 
 
 def is_this_machine(url: str) -> bool:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from experiments.baselines import TextStack, nested_text_stack
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
-from experiments.overview import overview_of
+from experiments.overview import overview_of, why_not_scored
 from experiments.predictors import supervised_word_scores, verbal_scores
 from experiments.progress import Reporter
 from experiments.result_json import gap_json, interval_json
@@ -24,7 +24,7 @@ from experiments.splits import strata_results
 from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_rows
 from experiments.task_data import WordData
 from experiments.words import words_result
-from probes import platt, skip_reason, within_fold_zscores
+from probes import platt, within_fold_zscores
 
 NO_ACTIVATIONS = "none (endpoint)"
 NOT_DIAGNOSED = (
@@ -41,7 +41,7 @@ def contrast_words(data: WordData, config: RunConfig, reporter: Reporter) -> Con
     answered is reported all the same.
     """
     about = overview_of(data) | {"activations": NO_ACTIVATIONS}
-    reason = skip_reason(data.outcome, data.groups, config.folds)
+    reason = why_not_scored(data, config.folds)
     if reason is not None:
         return Contrast(
             data.task.name,

@@ -14,6 +14,7 @@ from experiments.elicitation import Options, Questions, SelfPrediction, option_s
 from experiments.endpoint.book import AnswerBook
 from experiments.endpoint.connect import connect
 from experiments.endpoint.contrast import contrast_words
+from experiments.endpoint.faults import EndpointError
 from experiments.endpoint.runner import EndpointRunner
 from experiments.finished import write_results
 from experiments.progress import Reporter
@@ -67,8 +68,15 @@ class EndpointStages(StagedRun):
 
     def check(self, chosen: Mapping[str, list[Item]], stages: Sequence[str]) -> None:
         """One short question, if any is to be asked: a wrong URL, key or model is found before anything is written."""
-        if not all(self.folder.is_finished(stage) for stage in ASKING):
-            self.client.check()
+        if all(self.folder.is_finished(stage) for stage in ASKING):
+            return
+        answer = self.client.check()
+        lost = [task.name for task in self.tasks if task.needs_logprobs]
+        if answer.first_token is None and lost:
+            raise EndpointError(
+                f"endpoint {self.url}: gives no log-probabilities of first tokens, from which the outcome of "
+                f"{', '.join(lost)} is read; give another endpoint, or other tasks"
+            )
 
     def check_made(self, made: Mapping[Task, Sequence[Item]]) -> None:
         """Every question about them can be worded."""

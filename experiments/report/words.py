@@ -95,11 +95,19 @@ NO_ANSWER_READ_NOR_ODDS = (
 )
 """The same where an endpoint gave no log-probabilities."""
 
+NO_ANSWER_READ_NOR_SCORED = (
+    "none of its answers in words could be read: look at them in self_predictions.jsonl, where the log-odds of the "
+    "options, which need no reading, stand beside them if the model gives any"
+)
+"""The same of a task that was skipped, and has no predictor."""
+
 
 def words_advice(task_result: Mapping[str, Any]) -> str:
     """What a person should know of the answers before quoting them, or an empty string."""
     words = task_result.get("words")
     if not words or words["parse_rate"] != 0:
         return ""
+    if task_result.get("skipped"):
+        return NO_ANSWER_READ_NOR_SCORED
     by_answers = (task_result.get("verbal") or {}).get("score") == "parsed answers"
     return NO_ANSWER_READ_NOR_ODDS if by_answers else NO_ANSWER_READ

@@ -1,7 +1,7 @@
 """The questions about the model's own coming behavior; `TASKS` is the list that the command line shows."""
 
 from experiments.tasks.association import AssociationTask
-from experiments.tasks.base import CompletionTask, Judgment, Observation, Task
+from experiments.tasks.base import CompletionTask, Judgment, NoItemsError, Observation, Task
 from experiments.tasks.counterfactual import COUNTERFACTUAL_TASKS
 from experiments.tasks.difficulty import DifficultyTask
 from experiments.tasks.forms import Choice, Form, Number, Ranking, Text
@@ -51,6 +51,7 @@ __all__ = [
     "Framing",
     "Item",
     "Judgment",
+    "NoItemsError",
     "Number",
     "Observation",
     "Ranking",

@@ -6,13 +6,13 @@ asked about the request with the option named after it. Example turns stand befo
 lists nothing but the target without them; they are the same for every item.
 
 How the items were chosen: some 340 targets, and about four words for each, were written down without regard to the
-model. It was then run with the request of this task and with another one. For each target one option (now and then
-two) was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave
-to the other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their
-forms do two words recur among all targets, options and examples. Outcomes and balance alone were used, never a probe, a
-text classifier or a self-prediction: that a third of the options are named is a design, and no finding. The request and
-the examples were chosen, among some thirty, by the share of replies that list words and by how many they list beside
-the target.
+model. It was then run with the request of this task and with another one. For each target one option (now and then two)
+was taken from the words that it gave, by a matching that uses no word twice, and the rest from those that it gave to
+the other request alone and from ours, so that its vocabulary is no sign of the outcome by itself. In none of their
+forms do two words recur among all targets, options and examples, but for a target that an example names. Outcomes and
+balance alone were used, never a probe, a text classifier or a self-prediction: that a third of the options are named is
+a design, and no finding. The request and the examples were chosen, among some thirty, by the share of replies that list
+words and by how many they list beside the target.
 
 A group is a target; a second split can hold out whole topics (`meta["entity"]`). In a user's own file words recur:
 targets of which one is an option of the other are one group, and the second split holds out whole options.
@@ -107,6 +107,15 @@ class AssociationTask(Task):
             for item in _items_of(target, words, f"association-{group:04d}", "all")
         ]
 
+    def adopt(self, items: Sequence[Item]) -> list[Item]:
+        """Items of `read_items`; a row of a table names no option."""
+        for item in items:
+            if "option" not in item.fields:
+                raise ValueError(
+                    f"items: row {item.id!r} names no option word; {_FORMAT} in a .json file"
+                )
+        return list(items)
+
     def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
         """List five words for every target, and look for each of its options there."""
         listed = run.complete(
@@ -168,11 +177,13 @@ def _request(target: str) -> str:
 
 def _read_options(path: Path) -> dict[str, list[str]]:
     try:
-        options = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
+        options = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"items: {path} is no JSON ({error}); {_FORMAT}") from None
     if not isinstance(options, dict) or not options:
-        raise ValueError(f"items: {path} holds {type(options).__name__}; {_FORMAT}")
+        raise ValueError(f"items: {path} holds no target; {_FORMAT}")
     for target, words in options.items():
         texts = words if isinstance(words, list) else []
         if (

@@ -47,6 +47,10 @@ class Observation:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
+class NoItemsError(RuntimeError):
+    """The model's answers give a task that makes its items none."""
+
+
 class Task(ABC):
     """A task: subclass it, register it in `experiments.tasks`, and `selfprobe run NAME` works."""
 
@@ -63,6 +67,8 @@ class Task(ABC):
     """Completions a prompt that the outcome needs at least, whatever the run asks for."""
     needs_answers: ClassVar[bool] = False
     """Whether an item must carry reference answers."""
+    needs_logprobs: ClassVar[bool] = False
+    """Whether the outcome is read from the probabilities of first tokens, which not every endpoint gives."""
     makes_items: ClassVar[bool] = False
     """Whether the items need the model: `make_items` then turns the drafts of `items` into them."""
     openings: ClassVar[tuple[str, ...]] = ()
@@ -100,7 +106,11 @@ class Task(ABC):
         return list(items)
 
     def make_items(self, drafts: Sequence[Item], n: int | None, run: Runner) -> list[Item]:
-        """Items that need the model (a verified flip, its own answer), at most `n`; only where `makes_items` is set."""
+        """Items that need the model (a verified flip, its own answer), at most `n`; only where `makes_items` is set.
+
+        Raises:
+            NoItemsError: nothing that the model answers makes an item.
+        """
         raise NotImplementedError(f"{self.name} makes its items without the model")
 
     @abstractmethod

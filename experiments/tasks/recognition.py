@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import yaml
 
-from experiments.tasks.base import Judgment, Observation, Task
+from experiments.tasks.base import Judgment, NoItemsError, Observation, Task
 from experiments.tasks.interleaving import interleaved
 from experiments.tasks.item import Item, user
 from experiments.tasks.runner import Runner
@@ -91,7 +91,7 @@ class RecognitionTask(Task):
         """Two items a question that the model finishes answering: with its own answer, and with another's.
 
         Raises:
-            RuntimeError: it finishes none.
+            NoItemsError: it finishes none.
         """
         wanted = len(drafts) if n is None else n // 2
         made: list[Item] = []
@@ -109,8 +109,8 @@ class RecognitionTask(Task):
                 if own is not None and own != draft.meta["other"]:
                     made += [_shown(draft, own, "own"), _shown(draft, draft.meta["other"], "other")]
         if not made:
-            raise RuntimeError(
-                f"items: none of the model's answers to {len(drafts)} questions ends a sentence within "
+            raise NoItemsError(
+                f"none of the model's answers to {len(drafts)} questions ends a sentence within "
                 f"{self.max_new_tokens} tokens; take another model or questions of your own (--items)"
             )
         return made[: 2 * wanted]

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.asked import choose_items
+from experiments.config import make_config
 from experiments.items import first_groups
 from experiments.tasks import Item
 from experiments.tasks.association import AssociationTask, five_are_listed, judge_option
@@ -157,8 +159,9 @@ def test_a_file_of_targets_becomes_items_with_targets_that_name_each_other_in_a_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", "holds list"),
-        ("{}", "holds dict"),
+        ("[1]", "holds no target"),
+        ("{}", "holds no target"),
+        ("[" * 100_000, "is no JSON"),
         ('{"cat": []}', "target 'cat'"),
         ('{"cat": [""]}', "target 'cat'"),
         ('{"cat": "dog"}', "target 'cat'"),
@@ -173,6 +176,29 @@ def test_a_faulty_file_is_refused_in_one_line(tmp_path: Path, text: str, message
     with pytest.raises(ValueError, match=message) as caught:
         TASK.read_items(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_in_another_encoding_or_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "targets.json"
+    path.write_text('{"cat": ["dog"]}', encoding="utf-16")
+    with pytest.raises(ValueError, match=r"targets\.json is not UTF-8 text .*; save it as UTF-8"):
+        TASK.read_items(path)
+    path.write_text('{"cat": ["dog"]}', encoding="utf-8-sig")
+    (item,) = TASK.read_items(path) or []
+    assert item.fields["option"] == "dog"
+
+
+def test_rows_of_a_table_and_columns_of_targets_are_refused(tmp_path: Path) -> None:
+    rows, targets = tmp_path / "rows.jsonl", tmp_path / "targets.json"
+    rows.write_text('{"text": "cat"}\n')
+    targets.write_text('{"cat": ["dog"]}')
+    with pytest.raises(
+        ValueError, match=r"row '1' names no option word; give one object of targets"
+    ):
+        choose_items(TASK, make_config({"tasks": "association", "items": rows}))
+    columns = {"tasks": "association", "items": targets, "columns": "text=cat"}
+    with pytest.raises(ValueError, match=r"^columns: .*targets\.json has none to map"):
+        choose_items(TASK, make_config(columns))
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the released files are not here")

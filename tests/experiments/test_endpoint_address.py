@@ -26,7 +26,8 @@ def test_one_endpoint_has_one_spelling(given: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "api.example.org/v1", "ftp://h/v1", "https://", "http://[::1", "https://h:99999/v1"]
+    "given", ["", "api.example.org/v1", "ftp://h/v1", "https://", "http://[::1", "https://h:99999/v1",
+              "https://h h/v1", "https://h/v1\nHost: x", "https://h\t/v1", "https://h/v1\x00"]
 )  # fmt: skip
 def test_what_is_no_url_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match=r"^endpoint: not an http or https URL"):

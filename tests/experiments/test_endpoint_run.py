@@ -214,6 +214,36 @@ def test_labels_of_one_class_are_skipped_and_the_words_still_shown(
     assert result["activations"] == "none (endpoint)"
 
 
+def test_a_skipped_task_has_no_predictor_to_trust(
+    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    server.answer = lambda _: ok("Hm.")
+    given = ("--endpoint", server.url, "--model", "toy", "--out", str(tmp_path))
+    assert command(monkeypatch, "run", "silent", *given) == 0
+    told = capsys.readouterr().out
+    assert "none of its answers in words could be read: look at them" in told
+    assert "trust" not in told
+
+
+def test_what_needs_log_probabilities_is_refused_before_the_work(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.answer = lambda _: ok("yes")
+    tasks = ("flip_decision", "logit_estimation", "confidence_recall")
+    with pytest.raises(EndpointError, match="the outcome of logit_estimation, confidence_recall"):
+        Experiment(tasks, "toy", endpoint=server.url).run(tmp_path / "run")
+    assert len(server.requests) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_task_without_items_is_named(server: ChatServer, tmp_path: Path) -> None:
+    server.answer = lambda _: ok("never a sentence")
+    with pytest.raises(
+        RunError, match=r"^items: recognition: none of the model's .*; leave it out"
+    ):
+        Experiment(("silent", "recognition"), "toy", endpoint=server.url).run(tmp_path)
+
+
 def test_samples_are_requests_of_their_own(server: ChatServer, tmp_path: Path) -> None:
     experiment(server, "silent", samples=3).run(tmp_path)
     sampled = [body for body in server.requests if body["temperature"] == 1]

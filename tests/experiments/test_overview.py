@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.overview import _ceiling
+from experiments.overview import _ceiling, why_not_scored
 from probes import beta_auroc
 
 
@@ -35,3 +35,13 @@ def test_no_ceiling_where_it_says_nothing() -> None:
     assert _ceiling(made_up(rates, k=1, seed=1)) is None
     assert _ceiling(made_up(rates, k=4, seed=1, pairs=True)) is None
     assert _ceiling(made_up(np.zeros(30), k=4, seed=1)) is None
+
+
+def test_without_an_outcome_the_commonest_reason_is_told() -> None:
+    judged = [SimpleNamespace(reason=reason) for reason in ("no list", "empty", "no list")]
+    data: Any = SimpleNamespace(judged=judged, items=(), outcome=np.array([], int), groups=[])
+    assert why_not_scored(data, 5) == "none of 3 items has an outcome (no list: 2)"
+    one: Any = SimpleNamespace(
+        judged=judged, items=judged, outcome=np.array([1, 1, 1]), groups=list("abc")
+    )
+    assert why_not_scored(one, 5) == "no negative items among 3"

@@ -60,7 +60,7 @@ def test_answers_that_break_off_and_answers_that_are_the_others_are_left_out() -
 
     items = TASK.make_items(drafts, None, ScriptedRunner(say))
     assert {item.group for item in items} == {draft.group for draft in drafts[2::3]}
-    with pytest.raises(RuntimeError, match="items: none of the model's answers to 108 questions"):
+    with pytest.raises(RuntimeError, match="none of the model's answers to 108 questions"):
         made(say="I would say that there")
 
 

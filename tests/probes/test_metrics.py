@@ -10,6 +10,7 @@ from scipy.stats import norm
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from probes import (
+    cohen_kappa,
     criterion,
     d_prime,
     equal_mass_bins,
@@ -20,6 +21,14 @@ from probes import (
     skill,
     within_fold_zscores,
 )
+
+
+@pytest.mark.filterwarnings("error")
+def test_kappa_is_undefined_without_a_word_where_there_is_one_label():
+    assert np.isnan(cohen_kappa(["no"] * 3, ["no"] * 3))
+    assert cohen_kappa(["no"] * 4, ["no", "no", "yes", "yes"]) == 0
+    # Agreement 0.75; by chance 0.5 * 0.25 + 0.5 * 0.75.
+    assert cohen_kappa(list("aabb"), list("abbb")) == pytest.approx((0.75 - 0.5) / (1 - 0.5))
 
 
 def brute_force(y, scores, folds):

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix, f1_score
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from experiments.behavior.refusal.labels import LABELS
+from probes import cohen_kappa
 
 _WRITTEN_AS = {
     "1_full_compliance": "comply",
@@ -49,11 +50,11 @@ def agreement(true: Sequence[str], given: Sequence[str]) -> Agreement:
     return Agreement(
         n=len(true),
         refusal_accuracy=float(accuracy_score(*refused)),
-        refusal_kappa=_kappa(*refused),
+        refusal_kappa=cohen_kappa(*refused),
         noncompliance_accuracy=float(accuracy_score(*held_back)),
-        noncompliance_kappa=_kappa(*held_back),
+        noncompliance_kappa=cohen_kappa(*held_back),
         accuracy=float(accuracy_score(true, given)),
-        kappa=_kappa(true, given),
+        kappa=cohen_kappa(true, given),
         macro_f1=float(f1_score(true, given, average="macro", zero_division=0.0)),
         confusion=tuple(
             tuple(int(n) for n in row) for row in confusion_matrix(true, given, labels=list(LABELS))
@@ -63,12 +64,7 @@ def agreement(true: Sequence[str], given: Sequence[str]) -> Agreement:
 
 def pairwise_kappas(votes: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Cohen's kappa of every two judges, by "one, other"; `votes` maps a judge to its labels."""
-    return {f"{a}, {b}": _kappa(votes[a], votes[b]) for a, b in combinations(votes, 2)}
-
-
-def _kappa(one: Sequence[str | bool], other: Sequence[str | bool]) -> float:
-    # scikit-learn warns of labels that are all the same.
-    return float(cohen_kappa_score(one, other)) if len({*one, *other}) > 1 else float("nan")
+    return {f"{a}, {b}": cohen_kappa(votes[a], votes[b]) for a, b in combinations(votes, 2)}
 
 
 def plain_label(written: str) -> str | None:

@@ -18,6 +18,7 @@ class LeaningTask(Task):
 
     family: ClassVar[str | None] = "counterfactual"
     max_new_tokens: ClassVar[int] = ANSWER_TOKENS
+    needs_logprobs: ClassVar[bool] = True
 
     @abstractmethod
     def item(self, draft: Item, question: Question) -> Item:

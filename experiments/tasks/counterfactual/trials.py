@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from experiments.tasks.base import NoItemsError
 from experiments.tasks.counterfactual.answering import Answers, answers_to
 from experiments.tasks.counterfactual.perturbing import perturbations
 from experiments.tasks.counterfactual.pool import Asked, Question
@@ -85,7 +86,7 @@ def verified_trials(
     trials.
 
     Raises:
-        RuntimeError: not one trial has a label.
+        NoItemsError: not one trial has a label.
     """
     wanted = len(questions) if n is None else n
     kept: list[tuple[Trial, int]] = []
@@ -108,7 +109,7 @@ def verified_trials(
         # Revised ones come first: what the model answers to the unchanged question is known.
         waiting = [*revised, *waiting]
     if not kept:
-        raise RuntimeError(
+        raise NoItemsError(
             f"the model's answers to {len(questions)} questions and their changes could not be read or "
             "did not vary, so that there is no item; take another model or questions of your own (--items)"
         )
