@@ -145,13 +145,15 @@ def _name(decided: Decided) -> str:
 
 
 def _chunks(asked: Mapping[str, Asked]) -> list[dict[str, Asked]]:
-    # Prompts of like length side by side waste the least on padding.
-    ordered = sorted(asked.items(), key=lambda pair: (_length(pair[1].prompt), pair[0]))
+    ordered = sorted(asked.items(), key=lambda pair: (*_place(pair[1].prompt), pair[0]))
     return [dict(ordered[i : i + CHUNK]) for i in range(0, len(ordered), CHUNK)]
 
 
-def _length(prompt: Prompt) -> int:
-    return len(prompt.text or "") + sum(len(m["content"]) for m in prompt.messages or ())
+def _place(prompt: Prompt) -> tuple[int, str, int]:
+    """Questions about one text side by side, for it is read once; else like lengths, which waste the least padding."""
+    length = len(prompt.text or "") + sum(len(m["content"]) for m in prompt.messages or ())
+    quote = prompt.quote or ""
+    return len(quote) or length, quote, length
 
 
 def _row(key: str, completions: Sequence[Completion]) -> dict[str, object]:
