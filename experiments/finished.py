@@ -265,6 +265,7 @@ def write_results(
             "seed": config.seed,
             "created_with": versions(),
             "fingerprint": fingerprint,
+            "answer_revealed": config.answer_revealed,
             **(about or {}),
             "tasks": {contrast.task: contrast.result for contrast in contrasts},
         },

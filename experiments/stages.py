@@ -183,10 +183,7 @@ class Stages(StagedRun):
     def _contrast(self) -> None:
         with self._joined() as joined, open_controls(self.config, self.folder) as records:
             contrasts = [contrast(data, records, self.config, self.reporter) for data in joined]
-        about = {
-            "prompt_format": self.model.prompt_format,
-            "answer_revealed": self.config.answer_revealed,
-        }
+        about = {"prompt_format": self.model.prompt_format}
         write_results(self.folder, self.config, contrasts, about)
 
     def _directions(self) -> None:
