@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from experiments.tasks import Item, Task
@@ -79,6 +79,7 @@ def test_logprobs_are_read_in_the_order_of_the_options_and_of_the_questions() ->
 
 @given(st.floats(-8, -0.1), st.floats(-8, -0.1))
 def test_confidence_is_the_share_of_the_option_that_is_leaned_to(a: float, b: float) -> None:
+    assume(abs(a - b) > 1e-9)
     item = ConfidenceRecallTask().items()[0]
     first, second = item.meta["choices"]
     runner = ScriptedRunner(lean=lambda asked, option: {first: a, second: b}[option])
@@ -90,6 +91,7 @@ def test_confidence_is_the_share_of_the_option_that_is_leaned_to(a: float, b: fl
 
 @given(st.floats(-8, -0.1), st.floats(-8, -0.1))
 def test_log_odds_are_of_the_first_option_against_the_second(a: float, b: float) -> None:
+    assume(abs(a - b) > 1e-9)
     item = LogitEstimationTask().items()[0]
     runner = ScriptedRunner(
         lean=lambda asked, option: {item.fields["first"]: a, item.fields["second"]: b}[option]
@@ -177,6 +179,23 @@ def test_accuracy_is_the_rate_of_the_right_option_among_readable_answers() -> No
     with pytest.raises(ValueError, match="answers: 'green' of item 'u' is none of its choices"):
         task.adopt([own_item(task, ["red", "blue"], ("green",))])
     assert len(task.adopt([own_item(task, ["red", "blue"], ("blue",))])) == 1
+
+
+@pytest.mark.parametrize("task", [LogitEstimationTask, ConfidenceRecallTask])
+def test_two_options_of_which_nothing_is_known_are_unscored(task: type[Task]) -> None:
+    items = task().items()[:3]
+    run = ScriptedRunner(lean=lambda asked, option: -13.8)
+    for observed in task().observe(items, run):
+        (judged,) = observed.judgments
+        assert (judged.outcome, judged.reason) == (None, "neither option is likelier")
+        assert observed.values == {}
+
+
+def test_components_of_which_none_sways_have_no_largest() -> None:
+    (item, *_) = ComponentAttributionTask().items()
+    (observed,) = ComponentAttributionTask().observe([item], ScriptedRunner())
+    assert observed.judgments[0].outcome is None
+    assert observed.values == {}
 
 
 def test_a_feature_that_may_still_come_is_unscored() -> None:

@@ -98,11 +98,11 @@ def _observed(whole: Framed, log_odds: Sequence[float]) -> Observation:
     full, *without = log_odds
     effects = {name: abs(left - full) for name, left in zip(COMPONENTS, without, strict=True)}
     one, other, letters = _drawn(whole)
-    true = largest(effects)
+    true = largest(effects) if any(effects.values()) else []
     return Observation(
         (),
         (compared(effects[one], effects[other]),),
-        {"component": [letter for letter, name in letters.items() if name in true]},
+        {"component": [letter for letter, name in letters.items() if name in true]} if true else {},
     )
 
 

@@ -58,6 +58,8 @@ class ConfidenceRecallTask(LeaningTask):
 
 
 def _observed(percent: float) -> Observation:
+    if percent == 50:  # as where an endpoint tells of neither option
+        return Observation((), (Judgment(None, "level", reason="neither option is likelier"),))
     sure = percent > _SURE
     judgment = Judgment(int(sure), "sure" if sure else "unsure")
     return Observation((), (judgment,), {"confidence": percent})

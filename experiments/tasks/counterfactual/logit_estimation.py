@@ -66,5 +66,7 @@ class LogitEstimationTask(LeaningTask):
 
 
 def _observed(log_odds: float) -> Observation:
+    if log_odds == 0:  # as where an endpoint tells of neither option
+        return Observation((), (Judgment(None, "level", reason="neither option is likelier"),))
     judgment = Judgment(int(log_odds > 0), "first" if log_odds > 0 else "second")
     return Observation((), (judgment,), {"log_odds": log_odds})
