@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,17 @@ def test_no_answer_stands_in_a_question_about_the_order(items: list[Item]) -> No
         for question in (*TASK.elicitations, *TASK.value_questions):
             assert item.answers[0] not in question.prompt(item).instruction
             assert item.answers[0] in question.prompt(item, answer_revealed=True).instruction
+
+
+def test_no_question_hangs_on_the_answers_of_the_set() -> None:
+    """Sets of the same questions with other answers are asked about in the same words."""
+    drafts = DifficultyTask().items()[:40]
+    others = [replace(draft, answers=("something else",)) for draft in drafts]
+    for item, other in zip(TASK.adopt(drafts), TASK.adopt(others), strict=True):
+        for question in (*TASK.elicitations, *TASK.value_questions, TASK.event.percent()):
+            assert question.prompt(item) == question.prompt(other)
+            revealed = (question.prompt(one, answer_revealed=True) for one in (item, other))
+            assert next(revealed) != next(revealed)
 
 
 @given(PLACES)
