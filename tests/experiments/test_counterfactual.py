@@ -29,7 +29,9 @@ from experiments.tasks.counterfactual import (
 from experiments.tasks.counterfactual.answering import Answers, flips_of_pairs
 from experiments.tasks.counterfactual.editing import edited_stem
 from experiments.tasks.counterfactual.flips import ChangeTask
-from experiments.tasks.counterfactual.pool import questions
+from experiments.tasks.counterfactual.perturbing import perturbations
+from experiments.tasks.counterfactual.pool import Question, questions
+from experiments.tasks.counterfactual.trials import Change, Trial
 from experiments.tasks.forms import Choice
 from experiments.word_scores import score_answers
 from hooks import Completion
@@ -120,6 +122,20 @@ def test_a_change_that_cannot_be_read_is_revised() -> None:
     items = FlipDecisionTask().make_items(FlipDecisionTask().items(), N, run)
     assert len(items) == N
     assert all("\n" in item.text and "Hint" not in item.text for item in items)
+
+
+def test_a_rule_that_changes_nothing_is_revised() -> None:
+    """Of these words only equal letters can be exchanged."""
+    question = Question("q", "g", "all", "Seee aaaa", ("red", "blue"))
+    typos, hint = (perturbations()[name] for name in ("typos", "hint for the first"))
+    answers = Answers((), ("red",), ("",))
+    labels = [
+        FlipDecisionTask().label(
+            Trial(question, answers, (Change(one.name, one.kind, one.apply(question)),), (answers,))
+        )
+        for one in (typos, hint)
+    ]
+    assert labels == [None, 0]
 
 
 def test_the_search_stops_when_enough_is_found() -> None:

@@ -76,9 +76,10 @@ class ChangeTask(Task):
     def label(self, trial: Trial) -> int | None:
         """The outcome that an item of this trial will have; None where less than a quarter of it can be read.
 
-        That is of pairs what half of the answers to either question make.
+        That is of pairs what half of the answers to either question make. A rule that leaves a question as it is (typos
+        in "bee") has made no change.
         """
-        if not trial.changes:
+        if not trial.changes or trial.changes[-1].asked == trial.question.asked():
             return None
         judged = self.judged(trial.changes[-1].asked, trial.before, trial.after[-1])
         n_read = sum(judgment.outcome is not None for judgment in judged)
