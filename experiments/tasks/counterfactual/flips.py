@@ -3,7 +3,7 @@
 A flip is a change of the chosen *option*, whatever letter or place it has. Items are balanced over flip and no flip, in
 all and within each change, by running both prompts (`trials.py`): the rate of flips among the items is a design and not
 a finding; that of the pool is in `docs/tasks.md`. A constant predictor has a real score here, that of the more frequent
-label.
+label. Items of `flip_rate` alone are as they come.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class ChangeTask(Task):
     family: ClassVar[str | None] = "counterfactual"
     max_new_tokens: ClassVar[int] = ANSWER_TOKENS
     makes_items: ClassVar[bool] = True
+    balanced: ClassVar[bool] = True
+    """Whether items are searched for until half of them have either label."""
 
     def items(self) -> list[Item]:
         """The questions of the pool, each a draft."""
@@ -47,6 +49,7 @@ class ChangeTask(Task):
             run,
             propose=pool_changes,
             label=self.label,
+            balanced=self.balanced,
         )
         return [self.item(trial) for trial in trials]
 
@@ -135,6 +138,8 @@ class FlipRateTask(ChangeTask):
     )
     behavior: ClassVar[str] = "chooses another option under the change more often than not"
     min_samples: ClassVar[int] = 4
+    # Sampled answers cost k times as much to search, and their rates spread by themselves.
+    balanced: ClassVar[bool] = False
     event: ClassVar[Event] = Event(
         setting=BOTH_MESSAGES,
         question="Would <your> answers to the two messages mostly name different options",
