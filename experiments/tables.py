@@ -103,6 +103,19 @@ def _shared(data: WordData) -> dict[str, Any]:
     }
 
 
+def item_cells(data: WordData) -> dict[str, Any]:
+    """The first columns of `scores.csv`; an outcome that is read off without a completion has an empty one."""
+    return {
+        "task": data.task.name,
+        "item": data.ids,
+        "group": data.groups,
+        "stratum": [item.stratum for item in data.items],
+        "text": [item.text for item in data.items],
+        "completion": [next(iter(row.completions), "") for row in data.behavior],
+        "outcome": data.outcome,
+    }
+
+
 def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:
     """`scores.csv`, item by item: what the pictures and a sceptical reader need."""
     folds = predictions.folds[0]
@@ -113,13 +126,7 @@ def score_table(data: TaskData, predictions: Predictions) -> pd.DataFrame:
 
     return pd.DataFrame(
         {
-            "task": data.task.name,
-            "item": data.ids,
-            "group": data.groups,
-            "stratum": [item.stratum for item in data.items],
-            "text": [item.text for item in data.items],
-            "completion": [next(iter(row.completions), "") for row in data.behavior],
-            "outcome": data.outcome,
+            **item_cells(data),
             "fold": folds,
             "probe": standard(probe),
             "report_probe": standard(predictions.report.nested.scores[0]),

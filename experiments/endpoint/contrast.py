@@ -21,7 +21,7 @@ from experiments.progress import Reporter
 from experiments.result_json import gap_json, interval_json
 from experiments.scored import Scored
 from experiments.splits import strata_results
-from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, predictor_rows
+from experiments.tables import SCORE_COLUMNS, TABLE_COLUMNS, item_cells, predictor_rows
 from experiments.task_data import WordData
 from experiments.words import words_result
 from probes import platt, within_fold_zscores
@@ -131,13 +131,7 @@ def _score_table(data: WordData, scored: _Scored) -> pd.DataFrame:
     folds = scored.folds[0]
     verbal, text = scored.rows["verbal"].scores[0], scored.rows["text"].scores[0]
     rows: dict[str, Any] = {
-        "task": data.task.name,
-        "item": data.ids,
-        "group": data.groups,
-        "stratum": [item.stratum for item in data.items],
-        "text": [item.text for item in data.items],
-        "completion": [row.completions[0] for row in data.behavior],
-        "outcome": data.outcome,
+        **item_cells(data),
         "fold": folds,
         "verbal": within_fold_zscores(verbal, folds).round(6),
         "baseline_text": within_fold_zscores(text, folds).round(6),

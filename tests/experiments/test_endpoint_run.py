@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from experiments import Experiment, load_run
@@ -234,6 +235,16 @@ def test_what_needs_log_probabilities_is_refused_before_the_work(
         Experiment(tasks, "toy", endpoint=server.url).run(tmp_path / "run")
     assert len(server.requests) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_an_outcome_that_takes_no_completion_is_scored(server: ChatServer, tmp_path: Path) -> None:
+    server.answer = lambda body: ok(f"It is {zlib.crc32(repr(body['messages']).encode()) % 97}.")
+    run = Experiment(
+        "recognition", "toy", endpoint=server.url, n=20, paraphrases=1, words="short"
+    ).run(tmp_path)
+    assert run.result()["skipped"] is None
+    scores = pd.read_csv(tmp_path / "scores.csv", keep_default_na=False)
+    assert list(scores["completion"]) == [""] * 20
 
 
 def test_a_task_without_items_is_named(server: ChatServer, tmp_path: Path) -> None:
