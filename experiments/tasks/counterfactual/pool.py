@@ -1,7 +1,7 @@
 """The two pools that the counterfactual tasks draw from: questions with options, and ways to change them.
 
 All of it is written for this project. A question's group is the connected component of what it shares with others: its
-stem and its right option. Where the right option stands is balanced over the places within each stratum and each
+stem and any of its options. Where the right option stands is balanced over the places within each stratum and each
 number of options.
 """
 
@@ -88,7 +88,9 @@ def questions() -> tuple[Question, ...]:
         (_DATA / "choices.yaml").read_text(encoding="utf-8")
     )
     rows = [(stratum, row) for stratum, table in tables.items() for row in table]
-    groups = components([[row[0], f"right:{row[1].lower()}"] for _, row in rows])
+    groups = components(
+        [[row[0], *(f"option:{option.lower()}" for option in row[1:])] for _, row in rows]
+    )
     size = Counter((stratum, len(row)) for stratum, row in rows)
     seen: Counter[tuple[str, int]] = Counter()
     found: list[tuple[float, Question]] = []
