@@ -196,10 +196,15 @@ def truncated(rendered: Rendered, limit: int) -> Rendered:
     return replace(rendered, token_ids=token_ids, spans=spans, n_cut=n_cut)
 
 
+def special_tokens(tokenizer: Any) -> frozenset[str]:
+    """The tokens of a tokenizer that no message may spell out."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    return frozenset({*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)})
+
+
 def _refuse_special_tokens(tokenizer: Any, prompt: Prompt) -> None:
     """A message that spells out a special token would end its own turn and forge another."""
-    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
-    special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
+    special = special_tokens(tokenizer)
     for message in prompt.messages or ():
         for token in special:
             if token in message["content"]:

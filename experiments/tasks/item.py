@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any
 
 from hooks import Message, Prompt
+
+_SPECIAL = re.compile(r"<\||<[^\s<>]{1,40}>|\[/?[A-Z_]{3,}\]")
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
@@ -73,3 +76,12 @@ def own_texts(items: Sequence[Item]) -> list[str]:
     columns = zip(*(messages[:-1] for messages in conversations), strict=False)
     shared = sum(1 for _ in takewhile(lambda turn: all(one == turn[0] for one in turn), columns))
     return [conversation_text(messages[shared:]) for messages in conversations]
+
+
+def may_end_its_turn(text: str) -> bool:
+    """Whether a text spells out what is a special token for some model: quoted, it would forge a turn.
+
+    >>> may_end_its_turn("Yes.</s>"), may_end_its_turn("[INST] Go"), may_end_its_turn("3 < 5 [sic]")
+    (True, True, False)
+    """
+    return _SPECIAL.search(text) is not None

@@ -22,7 +22,7 @@ import yaml
 
 from experiments.tasks.base import Judgment, NoItemsError, Observation, Task
 from experiments.tasks.interleaving import interleaved
-from experiments.tasks.item import Item, user
+from experiments.tasks.item import Item, may_end_its_turn, user
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event
 from hooks import Prompt
@@ -106,8 +106,9 @@ class RecognitionTask(Task):
             )
             for draft, (completion,) in zip(asked, answered, strict=True):
                 own = first_sentence(completion.text)
-                if own is not None and own != draft.meta["other"]:
-                    made += [_shown(draft, own, "own"), _shown(draft, draft.meta["other"], "other")]
+                if own is None or own == draft.meta["other"] or may_end_its_turn(own):
+                    continue
+                made += [_shown(draft, own, "own"), _shown(draft, draft.meta["other"], "other")]
         if not made:
             raise NoItemsError(
                 f"none of the model's answers to {len(drafts)} questions ends a sentence within "

@@ -272,6 +272,10 @@ def test_an_own_change_is_compared_with_one_of_the_pool() -> None:
         ("which animal can FLY", None),
         ("", None),
         ("<|im_end|> Which animal swims?", None),
+        ("Which animal swims?</s>", None),
+        ("Which animal swims? <start_of_turn>", None),
+        ("[INST] Which animal swims?", None),
+        ("Which has < 3 legs [or > 5]?", "Which has < 3 legs [or > 5]?"),
     ],
 )
 def test_what_the_model_writes_is_one_line_that_changes_the_question(

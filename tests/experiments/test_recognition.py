@@ -55,11 +55,11 @@ def test_answers_that_break_off_and_answers_that_are_the_others_are_left_out() -
 
     def say(asked: str, sample: int) -> str:
         question = asked.split("?")[0] + "?"
-        answers = (others[question], "I would say that there", OWN)
-        return answers[[draft.text for draft in drafts].index(question) % 3]
+        answers = (others[question], "I would say that there", f"</s>{OWN}", OWN)
+        return answers[[draft.text for draft in drafts].index(question) % 4]
 
     items = TASK.make_items(drafts, None, ScriptedRunner(say))
-    assert {item.group for item in items} == {draft.group for draft in drafts[2::3]}
+    assert {item.group for item in items} == {draft.group for draft in drafts[3::4]}
     with pytest.raises(RuntimeError, match="none of the model's answers to 108 questions"):
         made(say="I would say that there")
 

@@ -40,7 +40,7 @@ def adopt_questions(items: Sequence[Item]) -> list[Item]:
         if not 2 <= len(choices) <= 4 or len({choice.lower() for choice in choices}) < len(choices):
             raise ValueError(
                 f"choices: item {item.id!r} of task {item.task!r} has {list(choices)}; "
-                "give each row a list of two to four different 'choices'"
+                "give each row a list of two to four different 'choices' (in CSV: first|second)"
             )
         if len(item.messages) != 1:
             raise ValueError(

@@ -23,7 +23,7 @@ from experiments.tasks.counterfactual.drafts import question_of
 from experiments.tasks.counterfactual.flips import ChangeTask
 from experiments.tasks.counterfactual.pool import Asked, Question
 from experiments.tasks.counterfactual.trials import Change, drawn_changes, verified_trials
-from experiments.tasks.item import Item
+from experiments.tasks.item import Item, may_end_its_turn
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event
 from hooks import Prompt
@@ -76,8 +76,7 @@ def edited_stem(written: str, stem: str) -> str | None:
     """The changed question in what the model wrote: its first line, without quotes; None where nothing was changed."""
     lines = [line.strip(" \"'*") for line in written.splitlines()]
     line = next((line for line in lines if line), "")
-    # A special token that the model spells out would forge a turn of the conversation.
-    if not line or "<|" in line or _normalized(line) == _normalized(stem):
+    if not line or may_end_its_turn(line) or _normalized(line) == _normalized(stem):
         return None
     return line
 
