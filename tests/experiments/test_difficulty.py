@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.tasks.answers import tokens
 from experiments.tasks import Item
+from experiments.tasks.answers import tokens
 from experiments.tasks.difficulty import DifficultyTask, components
 
 TASK = DifficultyTask()
