@@ -84,7 +84,7 @@ def check_prompts(model: Model, chosen: Mapping[Task, Sequence[Item]], config: R
             asked = asked_prompts(question, items, config)
             length = getattr(question, "max_new_tokens", ANSWER_TOKENS)
             check_lengths(model, asked, length)
-            if question in questions.options:
+            if question in questions.captured:
                 reports += asked
     options = option_spellings([e for task in chosen for e in asked_of(task, config).options])
     plan_capture(model, prompts, config.task_spec())

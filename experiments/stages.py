@@ -123,7 +123,7 @@ class Stages(StagedRun):
             [
                 prompt
                 for task, questions in asked.items()
-                for question in questions.options
+                for question in questions.captured
                 for prompt in asked_prompts(question, self.items[task.name], self.config)
             ],
             self.config.report_spec(),
@@ -131,7 +131,7 @@ class Stages(StagedRun):
             stage="self-predictions",
             options=option_spellings([e for each in asked.values() for e in each.options]),
         )
-        self.ask_in_words(partial(_options_reader, cache))
+        self.ask_in_words(partial(_captured_options, cache))
 
     def _read_output_side(self) -> None:
         unfinished = self.folder.output_side.with_suffix(".partial.jsonl")
@@ -193,19 +193,13 @@ class Stages(StagedRun):
         write_json(self.folder.directions, found)
 
 
-def _options_reader(
+def _captured_options(
     cache: ActivationsCache, run: Runner, questions: Questions, prompts: Prompts
 ) -> Callable[[Elicitation], Options]:
-    """Log-probabilities of options: those captured with the activations, where there are any."""
+    """Log-probabilities of options as they were captured with the activations."""
 
     def read(question: Elicitation) -> Options:
-        words = (question.yes, question.no)
-        if question in questions.options:
-            ids = [prompt.id for prompt in prompts[question]]
-            yes, no = (cache.read_options(word, ids) for word in words)
-        else:
-            found = run.option_logprobs(prompts[question], option_spellings([question]))
-            yes, no = (found[word] for word in words)
-        return yes, no
+        ids = [prompt.id for prompt in prompts[question]]
+        return cache.read_options(question.yes, ids), cache.read_options(question.no, ids)
 
     return read

@@ -1,8 +1,8 @@
 """Ask the model to predict its own behavior, and read the answer in two ways.
 
 Every item is asked by every question in a fresh conversation. The log-odds of a question's options are read at the
-answer slot: of the questions about the model itself in the same forward pass that captures the activations there. All
-questions are also answered in words and parsed, which is what a person would see.
+answer slot, in the same forward pass that captures the activations there. Questions are also answered in words and
+parsed, which is what a person would see.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Options = tuple[Float[np.ndarray, " item"], Float[np.ndarray, " item"]]
 class Questions:
     """What the model is asked about every item of a task.
 
-    `options` are asked of the model about itself, with activations; `in_words` are those of them that are also answered
+    `options` are asked of the model about itself; `in_words` are those of them that are also answered
     in words, and `others` the first of them about another assistant; `percent` is how likely the event is; `values` are
     the task's value questions.
     """
@@ -61,10 +61,15 @@ class Questions:
         )
 
     @property
+    def captured(self) -> tuple[Elicitation, ...]:
+        """Those whose activations and log-odds are read at the answer slot."""
+        return (*self.options, *self.others)
+
+    @property
     def all(self) -> list[tuple[Form, Elicitation | ValueQuestion]]:
         """Every question with its form."""
         return [
-            *(("options", question) for question in (*self.options, *self.others)),
+            *(("options", question) for question in self.captured),
             ("percent", self.percent),
             *(("value", question) for question in self.values),
         ]

@@ -212,7 +212,7 @@ def test_the_rate_is_over_all_pairs(data: st.DataObject, k: int) -> None:
     assert all(bool(j.reason) == (j.outcome is None) for j in judgments)
 
 
-def test_one_to_three_of_four_changes_flip() -> None:
+def test_one_or_two_of_three_changes_flip() -> None:
     task = PerturbationChoiceTask()
     items = made(PerturbationChoiceTask)
     observed = task.observe(items, ScriptedRunner(whimsical))
@@ -221,9 +221,9 @@ def test_one_to_three_of_four_changes_flip() -> None:
         base = whimsical(item.fields["prompt"], 0)
         flipping = [str(j + 1) for j, text in enumerate(asked) if whimsical(text, 0) != base]
         assert one.values["change"] == flipping
-        assert 1 <= len(flipping) <= 3
+        assert 1 <= len(flipping) <= 2
         assert ("1" in flipping) == (i % 2 == 0) == bool(one.judgments[0].outcome)
-        assert len({change["name"] for change in item.meta["changes"]}) == 4
+        assert len({change["name"] for change in item.meta["changes"]}) == 3
         for place, text in enumerate(asked, start=1):
             assert f"{place}. " in item.fields["changes"]
             assert text in item.fields["changes"]

@@ -1,6 +1,6 @@
 """Which of these changes would flip my answer?
 
-Four changes of one question are listed, of which one to three flip the model's answer: the truth is the set of them,
+Three changes of one question are listed, of which one or two flip the model's answer: the truth is the set of them,
 and a prediction that names any of these is right. The change that is listed first, which the item's own prompt is made
 of, flips in half of the items: that is the yes/no event. A constant predictor has a real score: that of the best place.
 """
@@ -24,7 +24,7 @@ from experiments.tasks.item import Item, conversation_text
 from experiments.tasks.runner import Runner
 from experiments.tasks.wording import Event, ValueQuestion
 
-_LISTED = 4
+_LISTED = 3
 _MORE = 2
 """Changes tried in addition on a question whose first ones do not do."""
 _SETTING = 'Message: "{prompt}"\n\nChanged messages:\n{changes}'
@@ -36,7 +36,7 @@ class PerturbationChoiceTask(ChangeTask):
 
     name: ClassVar[str] = "perturbation_choice"
     summary: ClassVar[str] = (
-        "four changes of a question: which of them would make me choose another option?"
+        "three changes of a question: which of them would make me choose another option?"
     )
     behavior: ClassVar[str] = "chooses another option under the change that is listed first"
     event: ClassVar[Event] = Event(
@@ -49,13 +49,13 @@ class PerturbationChoiceTask(ChangeTask):
         ValueQuestion(
             name="change",
             template=f"{_SETTING}\n\nTo which changed message would <your> answer be different from "
-            "the one to the message? Reply with one number, 1 to 4.",
+            "the one to the message? Reply with one number, 1 to 3.",
             form=Choice(_PLACES),
         ),
     )
 
     def make_items(self, drafts: Sequence[Item], n: int | None, run: Runner) -> list[Item]:
-        """Questions with four changes, one to three of which flip; the first listed does in every other item."""
+        """Questions with three changes, one or two of which flip; the first listed does in every other item."""
         trials = verified_trials(
             [question_of(draft) for draft in drafts],
             n,
@@ -70,14 +70,14 @@ class PerturbationChoiceTask(ChangeTask):
         ]
 
     def observe(self, items: Sequence[Item], run: Runner) -> list[Observation]:
-        """Put the question and its four changes to the model."""
+        """Put the question and its changes to the model."""
         asked = [one for item in items for one in (unchanged(item), *_changes(item))]
         answers = iter(answers_to(asked, run))
         return [_observed(next(answers), [next(answers) for _ in range(_LISTED)]) for _ in items]
 
 
 def _growing(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Change]]:
-    """Four changes of each question's own order, and more of them with every further attempt."""
+    """The first changes of each question's own order, and more of them with every further attempt."""
     return [
         drawn_changes(question, _LISTED + _MORE * (attempt - 1), _MORE)
         if attempt
@@ -87,7 +87,7 @@ def _growing(tried: Sequence[tuple[Question, int]], run: Runner) -> list[list[Ch
 
 
 def listed_changes(trial: Trial, first_flips: bool) -> list[Change]:
-    """Four changes of a trial whose effect is known, one that flips (or does not) first, and both sorts among them.
+    """Changes of a trial whose effect is known, one that flips (or does not) first, and both sorts among them.
 
     Empty where the trial does not hold these.
     """
