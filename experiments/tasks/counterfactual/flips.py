@@ -137,7 +137,7 @@ class FlipRateTask(ChangeTask):
         "a question and a changed one, answered many times: how often do they differ?"
     )
     behavior: ClassVar[str] = "chooses another option under the change more often than not"
-    min_samples: ClassVar[int] = 4
+    min_samples: ClassVar[int] = 3
     # Sampled answers cost k times as much to search, and their rates spread by themselves.
     balanced: ClassVar[bool] = False
     event: ClassVar[Event] = Event(
