@@ -70,6 +70,10 @@ class RunConfig(BaseModel):
     permutations: int = Field(default=199, ge=199)
     """Whole-group permutations behind a p-value."""
 
+    def __hash__(self) -> int:
+        """Of all settings; a mapping among them has no hash of its own."""
+        return hash(self.model_dump_json())
+
     @model_validator(mode="before")
     @classmethod
     def _hash_items(cls, settings: Any) -> Any:

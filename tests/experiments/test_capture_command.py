@@ -207,7 +207,19 @@ def test_a_bench_that_could_not_write_its_figures_does_not_start(
 ) -> None:
     status, _, error = command("bench", what, "--n", "3", "--json", "nowhere/figures.json")
     assert status == 2
-    assert "json: nowhere/figures.json cannot be written" in error
+    assert "json: no folder nowhere; make it first" in error
+
+
+def interrupted(process: subprocess.Popen[str]) -> str:
+    """What it says at its end; Python loses an interrupt that meets a finalizer, and a person presses again."""
+    for _ in range(10):
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.communicate(timeout=6)[1]
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    return process.communicate()[1]
 
 
 def test_ctrl_c_ends_with_one_line_and_status_130(
@@ -227,8 +239,7 @@ def test_ctrl_c_ends_with_one_line_and_status_130(
     deadline = time.monotonic() + 60
     while not Path("cache/shards.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    errors = interrupted(process)
     assert process.returncode == 130
     last = errors.strip().splitlines()[-1]
     assert last == "selfprobe: stopped; the same command picks up what is finished"
