@@ -83,7 +83,7 @@ def score_answers(
     return AnswerScore(
         n_items=len(trues),
         parse_rate=rate_interval(readable, groups),
-        strict=mean_interval(scores, groups),
+        strict=mean_interval(scores, groups, bounds=(0.0, 1.0)),
         lenient=float(scores[readable].mean()) if readable.any() else None,
         constant=constant,
         constant_score=float(constant_scores.mean()),

@@ -36,20 +36,23 @@ def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
     )
 
 
-def mean_interval(values: ArrayLike, groups: ArrayLike) -> Interval:
-    """Mean of bounded scores `[item]`, each from -1 to 1, with clustered items.
+def mean_interval(
+    values: ArrayLike, groups: ArrayLike, bounds: tuple[float, float] = (-1.0, 1.0)
+) -> Interval:
+    """Mean of scores `[item]` within `bounds` (-1 to 1 at most), with clustered items.
 
     The clustered variance with the t quantile. Where all values are equal, the exact binomial bound counts every group
     once.
 
     Raises:
-        ValueError: a value that is not finite or beyond -1 to 1.
+        ValueError: a value that is not finite or beyond the bounds.
     """
+    low, high = bounds
     scores = np.asarray(values, dtype=np.float64)
-    if not (np.isfinite(scores).all() and (np.abs(scores) <= 1).all()):
-        raise ValueError("values: must be finite, from -1 to 1")
+    if not (np.isfinite(scores).all() and (scores >= low).all() and (scores <= high).all()):
+        raise ValueError(f"values: must be finite, from {low:g} to {high:g}")
     codes = checked_groups(groups, len(scores))
-    return _mean_interval(scores, codes, "cluster t")
+    return _mean_interval(scores, codes, "cluster t", bounds)
 
 
 def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> Interval:
@@ -62,10 +65,12 @@ def rate_difference(first: ArrayLike, second: ArrayLike, groups: ArrayLike) -> I
     if len(a) != len(b):
         raise ValueError(f"second has {len(b)} items and first {len(a)}; they must be the same")
     codes = checked_groups(groups, len(a))
-    return _mean_interval((a - b).astype(np.float64), codes, "paired cluster t")
+    return _mean_interval((a - b).astype(np.float64), codes, "paired cluster t", (-1.0, 1.0))
 
 
-def _mean_interval(values: NDArray[np.float64], codes: NDArray[np.int64], method: str) -> Interval:
+def _mean_interval(
+    values: NDArray[np.float64], codes: NDArray[np.int64], method: str, bounds: tuple[float, float]
+) -> Interval:
     n_groups = int(codes.max()) + 1
     estimate = float(values.mean())
     variance = _cluster_variance((values - estimate) / len(values), codes)
@@ -75,8 +80,8 @@ def _mean_interval(values: NDArray[np.float64], codes: NDArray[np.int64], method
         half = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
     return Interval(
         estimate,
-        max(estimate - half, -1.0),
-        min(estimate + half, 1.0),
+        max(estimate - half, bounds[0]),
+        min(estimate + half, bounds[1]),
         method,
         n_groups,
         n_groups < FEW_GROUPS,

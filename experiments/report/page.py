@@ -151,6 +151,7 @@ def _task(
         "skipped": task_result.get("skipped"),
         "result": task_result,
         "counted": formatting.counted(task_result["n_items"], task_result.get("n_groups")),
+        "judged": _judged(task_result),
         "word_rows": word_rows(task_result.get("words")),
         "words_note": words_note(task_result["words"]) if task_result.get("words") else "",
         "words_advice": words_advice(task_result),
@@ -189,6 +190,13 @@ def _task(
         "disagreements": disagreements(scores) if probed else None,
         "limits": list(_limits(task_result)),
     }
+
+
+def _judged(task_result: Mapping[str, Any]) -> str:
+    """What the labels are counts of: items, or judgments where an item has several."""
+    unscored = (task_result.get("judges") or {}).get("unscored") or 0
+    n_labels = sum((task_result.get("labels") or {}).values())
+    return "items" if n_labels == task_result["n_items"] + unscored else "judgments"
 
 
 def _data_uri(svg: Path) -> str:
