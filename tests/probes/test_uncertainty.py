@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_rel
+from scipy.stats import norm, sem, t, ttest_rel
 
 from probes import (
     auroc_difference,
     auroc_interval,
     criterion,
     criterion_interval,
+    mean_interval,
     rate_difference,
     rate_interval,
     regrouped_folds,
@@ -216,3 +217,17 @@ def test_groups_and_answers_of_other_items_are_refused():
         rate_interval(y, groups[:39])
     with pytest.raises(ValueError, match="answers: 39 of them for 40 labels"):
         criterion_interval(y, y[:39], groups)
+
+
+def test_a_mean_of_scores_is_that_of_independent_groups() -> None:
+    """Whole groups of equal scores: the t interval of their means, cut at the bounds of the score."""
+    means = np.array([0.2, 0.9, 0.4, 0.7, 0.6, 0.3])
+    found = mean_interval(np.repeat(means, 3), np.repeat(np.arange(6), 3), bounds=(0.0, 1.0))
+    low, high = t.interval(0.95, 5, loc=means.mean(), scale=sem(means))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.estimate == pytest.approx(means.mean())
+    alike = mean_interval(np.zeros(10), np.arange(10), bounds=(0.0, 1.0))
+    assert (alike.estimate, alike.low) == (0.0, 0.0)
+    assert alike.high == pytest.approx(1 - 0.025 ** (1 / 10))
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        mean_interval([0.5, -0.1], [0, 1], bounds=(0.0, 1.0))
