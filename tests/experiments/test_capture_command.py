@@ -210,16 +210,9 @@ def test_a_bench_that_could_not_write_its_figures_does_not_start(
     assert "json: no folder nowhere; make it first" in error
 
 
-def interrupted(process: subprocess.Popen[str]) -> str:
-    """What it says at its end; Python loses an interrupt that meets a finalizer, and a person presses again."""
-    for _ in range(10):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=6)[1]
-        except subprocess.TimeoutExpired:
-            continue
-    process.kill()
-    return process.communicate()[1]
+def heed_interrupts() -> None:
+    """A test run in the background of a shell ignores interrupts, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_ctrl_c_ends_with_one_line_and_status_130(
@@ -235,11 +228,13 @@ def test_ctrl_c_ends_with_one_line_and_status_130(
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        preexec_fn=heed_interrupts,
     )
     deadline = time.monotonic() + 60
     while not Path("cache/shards.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    errors = interrupted(process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     last = errors.strip().splitlines()[-1]
     assert last == "selfprobe: stopped; the same command picks up what is finished"
