@@ -77,8 +77,10 @@ class Stages(StagedRun):
                 )
 
     def check_made(self, made: Mapping[Task, Sequence[Item]]) -> None:
-        """The same of items that are made."""
-        check_prompts(self.model, made, self.config)
+        """The same of items that are made; the others were checked before."""
+        new = {task: items for task, items in made.items() if task.makes_items}
+        if new:
+            check_prompts(self.model, new, self.config)
 
     def runner(self, task: Task, stage: str) -> LocalRunner:
         """The model, which keeps its completions until the stage is finished."""
