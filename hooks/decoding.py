@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hooks.architecture import find_cache
-from hooks.sampling import GumbelNoise
+from hooks.sampling import Sampling
 
 
 class Decoding:
@@ -19,7 +19,7 @@ class Decoding:
     Args:
         prompt_of: per completion the row of its prompt in what `generate` is given.
         over: per completion a function that is told its tokens after each new one, and tells whether it is over.
-        noise: of sampling, a stream a completion; None is greedy.
+        sampling: a stream a completion; None is greedy.
         leaving: whether the model's cache can part with rows and repeat them (`Architecture.cache_problem`). Where it
             cannot, `prompt_of` must be 0, 1, 2 ..., and what is over is read on with the others, unheeded.
     """
@@ -28,13 +28,13 @@ class Decoding:
         self,
         prompt_of: Sequence[int],
         over: Sequence[Callable[[Sequence[int]], bool]],
-        noise: GumbelNoise | None,
+        sampling: Sampling | None,
         *,
         leaving: bool,
     ) -> None:
         self._prompt_of = list(prompt_of)
         self._over = over
-        self._noise = noise
+        self._sampling = sampling
         self._leaving = leaving
 
     def __call__(
@@ -82,8 +82,8 @@ class Decoding:
                 rows = [rows[row] for row in stay]
                 input_ids = input_ids[stay]
                 _keep_rows(inputs, stay)
-                if self._noise is not None:
-                    self._noise.keep(stay)
+                if self._sampling is not None:
+                    self._sampling.keep(stay)
             outputs = module(
                 **module.prepare_inputs_for_generation(
                     input_ids, next_sequence_length=1 if inputs["use_cache"] else None, **inputs
@@ -95,7 +95,7 @@ class Decoding:
         return written
 
     def _choose(self, scores: Float[Tensor, "row vocabulary"]) -> Int[Tensor, "row"]:
-        return (scores if self._noise is None else self._noise(scores)).argmax(dim=-1)
+        return scores.argmax(dim=-1) if self._sampling is None else self._sampling(scores)
 
 
 def _last_scores(outputs: Any) -> Float[Tensor, "row vocabulary"]:

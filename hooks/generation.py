@@ -19,7 +19,7 @@ from hooks.plan import render_all
 from hooks.positions import check_positions
 from hooks.prefixes import in_families, prefix_cache, shared_lengths
 from hooks.prompts import Prompt, Rendered
-from hooks.sampling import GumbelNoise, row_seed
+from hooks.sampling import Sampling, row_seed
 from hooks.weights import quiet_transformers
 
 
@@ -40,8 +40,8 @@ def generate(
     """Let the model answer every prompt.
 
     A batch reads each of its prompts once, whatever the number of samples, and completions that are over leave it.
-    Sampling draws from the softmax at a temperature by the Gumbel-max trick, with noise seeded by
-    (seed, prompt id, sample): a completion does not depend on what else is in its batch.
+    Sampling draws from the softmax at a temperature, with numbers seeded by (seed, prompt id, sample): a completion
+    does not depend on what else is in its batch.
 
     Args:
         model: from `load_model`.
@@ -203,14 +203,14 @@ def _generate_batch(
     recorder = None
     if spec is not None and batch.firsts:
         recorder = Recorder(model, padded.without_prefix(max(prefixes), batch.firsts), spec)
-    noise = None
+    sampling = None
     if temperature is not None:
         seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in batch.completions]
-        noise = GumbelNoise(seeds, temperature, model.device)
+        sampling = Sampling(seeds, temperature, model.device)
     decoding = Decoding(
         batch.prompt_of,
         [endings[prompt.id].over for prompt, _ in batch.completions],
-        noise,
+        sampling,
         leaving=not model.architecture.cache_problem,
     )
     config = GenerationConfig(

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
-class GumbelNoise:
-    """Noise on logits: the argmax of what comes out is a draw from softmax(logits / temperature).
+class Sampling:
+    """Draws from softmax(scores / temperature), by the inverse of its cumulative distribution.
 
-    Each row has a random stream of its own. Gumbel (1954); Maddison et al. 2014, 1411.0030.
+    Each row has a random stream of its own and takes one number of it a step.
     """
 
     def __init__(self, seeds: Sequence[int], temperature: float, device: torch.device) -> None:
@@ -25,13 +25,19 @@ class GumbelNoise:
         """Go on with some of the rows alone."""
         self._streams = [self._streams[row] for row in rows]
 
-    def __call__(self, scores: Float[Tensor, "row vocabulary"]) -> Float[Tensor, "row vocabulary"]:
-        """Add noise to a step's scores."""
-        # In float32 one draw in 2^24 is 0, and its token would win whatever its probability.
-        exponential = torch.empty_like(scores, dtype=torch.float64)
-        for row, stream in zip(exponential, self._streams, strict=True):
-            row.exponential_(generator=stream)
-        return scores.double() / self._temperature - exponential.log()
+    def __call__(self, scores: Float[Tensor, "row vocabulary"]) -> Int[Tensor, "row"]:
+        """Draw a step's tokens."""
+        # In float32 the sum of a vocabulary would be off by more than rare tokens weigh.
+        cumulative = (scores.double() / self._temperature).softmax(dim=-1).cumsum(dim=-1)
+        drawn = torch.cat(
+            [
+                torch.rand(1, dtype=torch.float64, device=scores.device, generator=stream)
+                for stream in self._streams
+            ]
+        )
+        # The sum ends a rounding off 1; right=True passes over tokens of probability 0.
+        place = torch.searchsorted(cumulative, (drawn * cumulative[:, -1])[:, None], right=True)
+        return place[:, 0]
 
 
 def row_seed(seed: int, id: str, sample: int) -> int:

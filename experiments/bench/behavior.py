@@ -1,6 +1,6 @@
 """`selfprobe bench behavior`: answers written as far as their labels need, against transformers' `generate`.
 
-Both write k samples of every prompt at temperature 1, in batches of one size, in one dtype, with the same noise: as far
+Both write k samples of every prompt at temperature 1, in batches of one size, in one dtype, with the same draws: as far
 as both go they write the same tokens. The rival reads a prompt k times and writes until the budget is spent or all of a
 batch have ended, as `generate` does. Selfprobe reads a prompt once, and lets an answer go when it has ended or its
 label is decided.
@@ -29,7 +29,7 @@ from hooks import Completion, Model, generate
 from hooks.batching import padded_batch
 from hooks.completions import Ending, stop_tokens
 from hooks.plan import render_all
-from hooks.sampling import GumbelNoise, row_seed
+from hooks.sampling import Sampling, row_seed
 
 ROUNDS = 5
 SAMPLES = 8
@@ -213,7 +213,7 @@ def _transformers(model: Model, items: Sequence[Item]) -> list[Completion]:
     rows = [(prompt, sample) for prompt in prompts for sample in range(SAMPLES)]
     batch = padded_batch([prompt for prompt, _ in rows], model.pad_id, side="left")
     stops = stop_tokens(model)
-    noise = GumbelNoise(
+    sampling = Sampling(
         [row_seed(0, prompt.id, sample) for prompt, sample in rows], 1.0, model.device
     )
     with torch.inference_mode():
@@ -226,7 +226,7 @@ def _transformers(model: Model, items: Sequence[Item]) -> list[Completion]:
                 eos_token_id=list(stops),
                 pad_token_id=model.pad_id,
             ),
-            logits_processor=LogitsProcessorList([_Noise(noise)]),
+            logits_processor=LogitsProcessorList([_Drawn(sampling)]),
         )
     width = batch.token_ids.shape[1]
     ending = Ending(model.tokenizer, stops)
@@ -236,13 +236,14 @@ def _transformers(model: Model, items: Sequence[Item]) -> list[Completion]:
     ]
 
 
-class _Noise:
-    """The draws that selfprobe makes, as transformers takes them: its argmax is then the same sample."""
+class _Drawn:
+    """The draws that selfprobe makes, as transformers takes them: of a step's scores only the drawn token's is left."""
 
-    def __init__(self, noise: GumbelNoise) -> None:
-        self._noise = noise
+    def __init__(self, sampling: Sampling) -> None:
+        self._sampling = sampling
 
     def __call__(
         self, input_ids: Int[Tensor, "row token"], scores: Float[Tensor, "row vocabulary"]
     ) -> Float[Tensor, "row vocabulary"]:
-        return self._noise(scores)
+        drawn = self._sampling(scores)
+        return torch.full_like(scores, -torch.inf).scatter_(1, drawn[:, None], 0.0)

@@ -58,19 +58,18 @@ def checksums(folder: Path) -> list[str]:
 def test_a_capture_killed_many_times_ends_as_one_that_was_not(tmp_path: Path) -> None:
     write_missing(tmp_path / "whole")
     random = np.random.default_rng(0)
-    killed = 0
-    for _ in range(8):
-        writer = start(write_missing, tmp_path / "killed", 0.005)
+    # All pauses take 1.8 s, and the writers together get less: none ends before it is killed.
+    for _ in range(5):
+        writer = start(write_missing, tmp_path / "killed", 0.03)
         time.sleep(random.uniform(0.05, 0.3))
         assert writer.pid is not None
         os.kill(writer.pid, signal.SIGKILL)
         writer.join()
-        killed += writer.exitcode == -signal.SIGKILL
+        assert writer.exitcode == -signal.SIGKILL
         if (tmp_path / "killed" / "manifest.json").exists():
             committed = ActivationsCache.open(tmp_path / "killed").ids
             assert committed == tuple(i for ids in PLAN for i in ids)[: len(committed)]
             assert len(committed) % len(PLAN[0]) == 0
-    assert killed >= 3
     write_missing(tmp_path / "killed")
     assert checksums(tmp_path / "killed") == checksums(tmp_path / "whole")
     cache = ActivationsCache.open(tmp_path / "killed")

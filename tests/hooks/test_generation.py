@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 from hooks import Activations, CaptureSpec, Completion, Model, Prompt, capture, generate, render
 from hooks.completions import CHECK_EVERY, stop_tokens
 from hooks.prefixes import in_families
-from hooks.sampling import GumbelNoise, row_seed
+from hooks.sampling import Sampling, row_seed
 
 CPU = torch.device("cpu")
 
@@ -198,13 +198,13 @@ def test_samples_are_those_of_a_loop_without_batches_or_caches(
     found = generate(tiny_model, PROMPTS, max_new_tokens=5, batch_size=batch_size, **settings)
     by_id = {prompt.id: prompt for prompt in PROMPTS}
     for completion in found:
-        noise = GumbelNoise([row_seed(5, completion.id, completion.sample)], 1.5, CPU)
+        sampling = Sampling([row_seed(5, completion.id, completion.sample)], 1.5, CPU)
         tokens = list(render(tiny_model, by_id[completion.id]).token_ids)
         written: list[int] = []
         while len(written) < 5:
             with torch.inference_mode():
                 logits = tiny_model.module(torch.tensor([tokens + written])).logits[:, -1]
-            token = int(noise(logits.float()).argmax())
+            token = int(sampling(logits.float()))
             if token in stop_tokens(tiny_model):
                 break
             written.append(token)

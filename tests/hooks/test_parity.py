@@ -21,7 +21,7 @@ from hooks import (
 )
 from hooks.completions import stop_tokens
 from hooks.proof import prove_architecture
-from hooks.sampling import GumbelNoise, row_seed
+from hooks.sampling import Sampling, row_seed
 from hooks.weights import EMBEDDED
 from tests.hooks.parity import (
     FAMILIES,
@@ -123,13 +123,13 @@ def test_samples_that_share_a_reading_are_those_of_prompts_read_alone(name: str)
     )
     assert len({completion.decided for completion in found}) == 2
     for completion in found[::3]:
-        noise = GumbelNoise([row_seed(0, completion.id, completion.sample)], 1.0, model.device)
+        sampling = Sampling([row_seed(0, completion.id, completion.sample)], 1.0, model.device)
         tokens = list(render(model, prompts[int(completion.id) - 3]).token_ids)
         wanted: list[int] = []
         while len(wanted) < completion.n_tokens:
             with torch.inference_mode():
                 output = model.module(input_ids=torch.tensor([tokens + wanted]), use_cache=False)
-            wanted.append(int(noise(output.logits[:, -1].float()).argmax()))
+            wanted.append(int(sampling(output.logits[:, -1].float())))
         text = model.tokenizer.decode(wanted, skip_special_tokens=True)
         assert completion.text == text.rstrip("\ufffd" if completion.decided else "")
 

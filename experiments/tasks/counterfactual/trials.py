@@ -104,7 +104,7 @@ def verified_trials(
                 and (balance is None or balance.takes(trial, found))
             ):
                 kept.append((trial, found))
-            elif trial.before.is_readable and trial.attempts < attempts:
+            elif trial.attempts < attempts:
                 revised.append(trial)
         # Revised ones come first: what the model answers to the unchanged question is known.
         waiting = [*revised, *waiting]
@@ -135,15 +135,14 @@ class _Balance:
 
 
 def _tried(chunk: Sequence[Question | Trial], run: Runner, propose: Propose) -> list[Trial]:
-    """Put the next changes to the model, and the questions that were not yet, all in one call."""
-    begun = [one for one in chunk if isinstance(one, Trial)]
+    """Put the new questions to the model, then the next changes of all whose answers can be read."""
     new = [one for one in chunk if isinstance(one, Question)]
-    tried = [(one.question, one.attempts) for one in begun] + [(one, 0) for one in new]
-    changes = propose(tried, run)
-    asked = [question.asked() for question in new]
-    asked += [change.asked for each in changes for change in each]
-    answers = iter(answers_to(asked, run))
-    begun += [Trial(question, next(answers)) for question in new]
+    unchanged = answers_to([question.asked() for question in new], run)
+    begun = [one for one in chunk if isinstance(one, Trial)]
+    begun += [Trial(question, before) for question, before in zip(new, unchanged, strict=True)]
+    useful = [one for one in begun if one.before.is_readable]
+    changes = propose([(one.question, one.attempts) for one in useful], run)
+    answers = iter(answers_to([change.asked for each in changes for change in each], run))
     return [
         Trial(
             one.question,
@@ -152,7 +151,7 @@ def _tried(chunk: Sequence[Question | Trial], run: Runner, propose: Propose) -> 
             (*one.after, *(next(answers) for _ in each)),
             one.attempts + 1,
         )
-        for one, each in zip(begun, changes, strict=True)
+        for one, each in zip(useful, changes, strict=True)
     ]
 
 
