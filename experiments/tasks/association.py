@@ -65,6 +65,7 @@ class AssociationTask(Task):
         question='Would the word "{option}" be among the five words of <your> reply',
         yes='The word "{option}" would be among the five words of <your> reply.',
         no='The word "{option}" would not be among the five words of <your> reply.',
+        about_input='Request: {prompt}\n\nIs the word "{option}" close in meaning to a word of this request',
     )
 
     def items(self) -> list[Item]:

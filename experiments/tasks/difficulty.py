@@ -185,6 +185,7 @@ class DifficultyTask(CompletionTask):
         question="Would <your> answer to this be right",
         yes="<Your> answer would be right.",
         no="<Your> answer would be wrong.",
+        about_input=_QUOTE + "Is this question easy",
     )
     elicitations: ClassVar[tuple[Elicitation, ...]] = (
         *_letters_in_both_orders("Would <your> answer be right? Reply with one letter, A or B."),

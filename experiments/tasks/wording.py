@@ -17,7 +17,8 @@ from experiments.tasks.item import Item
 from experiments.tasks.parsing import named_option, unwrapped, words_of
 from hooks import Prompt
 
-Framing = Literal["self", "other"]
+Framing = Literal["self", "other", "input"]
+"""About the model itself, about another assistant, or about the quoted input and nobody's answer to it."""
 
 _REVEALED = "\n\nThe right answer is: {answer_revealed}."
 _ANOTHER = "another AI assistant"
@@ -29,6 +30,7 @@ _MARKS: dict[Framing, dict[str, str]] = {
         "<You>": _ANOTHER.capitalize().replace("ai", "AI"),
         "<Your>": _ANOTHER.capitalize().replace("ai", "AI") + "'s",
     },
+    "input": {},
 }
 
 
@@ -151,12 +153,15 @@ class Event:
         question: a question without its question mark: "Would <your> reply begin with a vowel".
         yes: the sentence that is true of outcome 1: "<Your> reply would begin with a vowel."
         no: the sentence that is true of outcome 0.
+        about_input: presents the item and asks a yes/no question about it alone, without its question mark; holds
+            `{prompt}` and speaks of nobody's answer. A yes predicts outcome 1 where the two go together.
     """
 
     setting: str
     question: str
     yes: str
     no: str
+    about_input: str = 'Message: "{prompt}"\n\nIs this message hard to answer'
 
     def grid(self) -> tuple[Elicitation, ...]:
         """Four paraphrases in both option orders, paraphrase-major."""
@@ -177,6 +182,21 @@ class Event:
             "Answer with a number from 0 (impossible) to 100 (certain).",
             form=Number(0, 100),
             framing=framing,
+        )
+
+    def input_questions(self) -> tuple[Elicitation, ...]:
+        """The question about the input itself, in both option orders."""
+        return tuple(
+            Elicitation(
+                name=f"input/{order}",
+                paraphrase="input",
+                order=order,
+                template=f"{self.about_input}? Answer {first} or {second}.",
+                yes="Yes",
+                no="No",
+                framing="input",
+            )
+            for order, first, second in (("yes-first", "Yes", "No"), ("no-first", "No", "Yes"))
         )
 
     def _words(self, name: str, question: str, yes: str, no: str) -> tuple[Elicitation, ...]:

@@ -1,10 +1,12 @@
 """Questions in every wording, order and framing, and what they may show."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.tasks import Event, Item, Number, ValueQuestion
+from experiments.tasks import TASKS, Event, Item, Number, ValueQuestion
 from experiments.tasks.wording import Elicitation
 
 EVENT = Event(
@@ -95,3 +97,22 @@ def test_faults_name_the_item_and_the_mend() -> None:
         EVENT.grid()[0].prompt(bare)
     with pytest.raises(ValueError, match="has none to reveal"):
         ValueQuestion("v", "{prompt}?", Number(0, 1)).prompt(bare, answer_revealed=True)
+
+
+def test_the_question_about_the_input_speaks_of_the_input_alone() -> None:
+    first, second = EVENT.input_questions()
+    assert content(first, item()) == (
+        'Message: "Name a fish."\n\nIs this message hard to answer? Answer Yes or No.'
+    )
+    assert content(second, item()).endswith("Answer No or Yes.")
+    assert (first.framing, first.yes, first.no) == ("input", "Yes", "No")
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_no_task_asks_about_the_model_where_it_asks_about_the_input(name: str) -> None:
+    task = TASKS[name]
+    names = {question.name for question in task.elicitations}
+    for question in task.event.input_questions():
+        assert question.template.count("{prompt}") == 1
+        assert not re.search(r"<you|\byou(r|rself)?\b|assistant", question.template, re.IGNORECASE)
+        assert question.name not in names
