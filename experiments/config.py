@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from experiments.elicitation import Words
 from experiments.endpoint.address import checked_url
 from experiments.item_columns import parse_columns
+from experiments.runnable import RUNNABLE
 from experiments.tasks import TASKS, families
 from hooks import CaptureSpec
 
@@ -119,7 +120,7 @@ class RunConfig(BaseModel):
         of_family = families()
         tasks = tuple(name for given in tasks for name in of_family.get(given, (given,)))
         for name in tasks:
-            if name not in TASKS:
+            if name not in RUNNABLE:
                 raise ValueError(
                     f"unknown task {name!r}; `selfprobe tasks` lists {', '.join(TASKS)} "
                     f"and the families {', '.join(of_family)}"

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from experiments.asked import asked_of, asked_prompts, choose_items, samples_of
 from experiments.config import RunConfig
 from experiments.elicitation import ANSWER_TOKENS
-from experiments.tasks import TASKS, Decided, Item, Task
+from experiments.runnable import RUNNABLE
+from experiments.tasks import Decided, Item, Task
 from hooks import Completion, Prompt
 
 
@@ -116,7 +117,7 @@ def dry_run(config: RunConfig) -> list[DryRun]:
     Raises:
         ValueError: as `choose_items`; an item lacks a field that a question names.
     """
-    return [_dry_run(TASKS[name](), config) for name in config.tasks]
+    return [_dry_run(RUNNABLE[name](), config) for name in config.tasks]
 
 
 def _dry_run(task: Task, config: RunConfig) -> DryRun:

@@ -18,7 +18,8 @@ from experiments.items import item_from_row
 from experiments.progress import Reporter
 from experiments.records import read_rows, write_rows
 from experiments.run_folder import RunFolder
-from experiments.tasks import TASKS, Elicitation, Item, NoItemsError, Runner, Task, ValueQuestion
+from experiments.runnable import RUNNABLE
+from experiments.tasks import Elicitation, Item, NoItemsError, Runner, Task, ValueQuestion
 from hooks import Prompt
 
 Prompts = Mapping[Elicitation | ValueQuestion, Sequence[Prompt]]
@@ -44,7 +45,7 @@ class StagedRun(ABC):
         self.config = config
         self.folder = folder
         self.reporter = reporter
-        self.tasks: list[Task] = [TASKS[name]() for name in config.tasks]
+        self.tasks: list[Task] = [RUNNABLE[name]() for name in config.tasks]
 
     @abstractmethod
     def check(self, chosen: Mapping[str, list[Item]], stages: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.config import RunConfig, make_config, one_line
+from experiments.runnable import RUNNABLE
 from experiments.tasks import TASKS, Task
 from probes import ProbeKind
 
@@ -136,6 +137,6 @@ def _make_cell(chosen: dict[str, Any]) -> Cell:
         analyzed = Analysis(**analysis)
     except ValidationError as error:
         raise ValueError(one_line(error)) from None
-    if task not in TASKS:
+    if task not in RUNNABLE:
         raise ValueError(f"task: unknown {task!r}; `selfprobe tasks` lists {', '.join(TASKS)}")
-    return Cell(make_config({"tasks": [task], **chosen}), analyzed, TASKS[task])
+    return Cell(make_config({"tasks": [task], **chosen}), analyzed, RUNNABLE[task])

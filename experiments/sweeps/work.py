@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 from experiments.records import write_json
 from experiments.run import Experiment
 from experiments.run_folder import RunFolder, versions
+from experiments.runnable import RUNNABLE
 from experiments.sweeps.analysis import Part, cell_part, null_part, text_part
 from experiments.sweeps.folder import UNFINISHED, SweepFolder
 from experiments.sweeps.jobs import Job
-from experiments.tasks import TASKS
 from hooks import Model, load_model
 
 WAIT_S = 60.0
@@ -51,7 +51,7 @@ def do_batch(batch: Batch) -> None:
         for job in batch.jobs:
             if folder.is_finished(job):
                 continue
-            TASKS.setdefault(job.cell.task.name, job.cell.task)
+            RUNNABLE.setdefault(job.cell.task.name, job.cell.task)
             try:
                 _do(job, folder, batch.device)
             except Exception as error:
