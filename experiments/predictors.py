@@ -7,7 +7,7 @@ penalty) is chosen on inner folds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -196,24 +196,42 @@ def supervised_word_scores(data: WordData, folds: Int[np.ndarray, "regrouping it
 
 
 def transferred_scores(data: TaskData, probe: Grid) -> Scored:
-    """The task probe moved to the answer slot.
+    """The task probe moved to the answer slot of every elicitation, at the layer that it was selected at."""
 
-    The cell and penalty selected without the item's fold, trained in the task context, applied at the same layer of
-    the answer slot of every elicitation, z-scored and averaged as there. A mean shift between the contexts would move
-    all scores of a fold alike and leave their order.
+    def read_slots(candidate: int) -> list[np.ndarray]:
+        site, layer, _ = probe.cells[candidate]
+        return [data.report_features((site, layer, "prompt_last"), e) for e in data.elicitations]
+
+    return moved_scores(
+        probe.nested,
+        lambda candidate: data.task_features(probe.cells[candidate]),
+        read_slots,
+    )
+
+
+def moved_scores(
+    nested: NestedResult,
+    read_task: Callable[[int], Float[np.ndarray, "item d_model"]],
+    read_slots: Callable[[int], Sequence[Float[np.ndarray, "item d_model"]]],
+) -> Scored:
+    """A nested ridge moved to other states than it was trained on.
+
+    The candidate and penalty selected without the item's fold, trained on one kind of state, applied to every one of
+    the others, z-scored and averaged as there. A mean shift between the kinds would move all scores of a fold alike
+    and leave their order.
+
+    Args:
+        nested: of the states it was trained on.
+        read_task: from the index of a candidate to those states.
+        read_slots: from the index to the states that it is applied to, one a source.
     """
-    nested = probe.nested
-    read_task = cache(data.task_features)
-    read_slot = cache(data.report_features)
+    task_of, slots_of = cache(read_task), cache(read_slots)
 
     def moved(r: int, outer: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        site, layer, position = probe.cells[nested.selected_candidate[r, outer]]
+        chosen = int(nested.selected_candidate[r, outer])
         model = RidgeProbe(alpha=float(nested.selected_penalty[r, outer]))
-        model.fit(read_task((site, layer, position))[train], data.outcome[train])
-        slots = [
-            model.decision_function(read_slot((site, layer, "prompt_last"), e)[test])
-            for e in data.elicitations
-        ]
+        model.fit(task_of(chosen)[train], nested.y[train])
+        slots = [model.decision_function(slot[test]) for slot in slots_of(chosen)]
         standard = within_fold_zscores(np.stack(slots, axis=1), np.zeros(test.sum()))
         averaged: np.ndarray = standard.mean(axis=1)
         return averaged

@@ -1,0 +1,1 @@
+"""Models and simulators with a planted, known breakdown: the instrument's own test."""
