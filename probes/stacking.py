@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
-from sklearn.linear_model import LogisticRegression
 
+from probes.few_logistic import logistic_weights
 from probes.metrics import within_fold_zscores
 from probes.splits import binary_labels
 from probes.uncertainty import Interval, auroc_difference
@@ -77,8 +77,7 @@ def _weights(
     weights = np.zeros(columns.shape[1])
     kept = np.arange(columns.shape[1])
     while len(kept):
-        model = LogisticRegression(solver="newton-cholesky").fit(columns[:, kept], labels)
-        found = model.coef_[0]
+        found = logistic_weights(columns[:, kept], labels)
         if found.min() >= 0:
             weights[kept] = found
             break

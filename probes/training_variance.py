@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from probes.metrics import same_fold_auroc
+from probes.metrics import winning_pairs
 from probes.same_fold_pairs import Variance
 
 FEW_REGROUPINGS = 5
@@ -64,15 +64,16 @@ def left_out_aurocs(
             f"training_scores: shape {given.shape}; needed is [regrouping, fold, item], "
             f"here {(n_regroupings, n_folds, n_items)}"
         ) from None
-    return np.array(
-        [
-            [
-                same_fold_auroc(y[row != fold], scores[r, fold, row != fold], row[row != fold])
-                for fold in range(n_folds)
-            ]
-            for r, row in enumerate(folds)
-        ]
-    )
+    won = np.zeros((n_regroupings, n_folds, n_folds))
+    pairs = np.zeros_like(won)
+    for r, fold in np.ndindex(n_regroupings, n_folds):
+        rows = folds[r] == fold
+        without = np.arange(n_folds) != fold
+        won[r, without, fold], pairs[r, without, fold] = winning_pairs(
+            y[rows][:, None], scores[r, without][:, rows].T
+        )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(won.sum(axis=2) / pairs.sum(axis=2))
 
 
 def procedure_variance(
