@@ -7,6 +7,7 @@ Power goes with groups, not rows, and a group on both sides of a split turns mem
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int
@@ -222,6 +223,16 @@ def stratified_folds(
     strata: NDArray[np.int64], groups: NDArray[np.int64], n_folds: int, seed: int
 ) -> NDArray[np.int64]:
     """Folds 0..n_folds-1 of whole groups, every stratum spread over them as evenly as groups allow."""
+    rows = (np.asarray(codes, dtype=np.int64).tobytes() for codes in (strata, groups))
+    return _stratified_folds(*rows, n_folds, seed).copy()
+
+
+@lru_cache(maxsize=64)
+def _stratified_folds(
+    strata_bytes: bytes, group_bytes: bytes, n_folds: int, seed: int
+) -> NDArray[np.int64]:
+    """Remembered, for every predictor of a comparison asks for the same folds, and they take as long as its fit."""
+    strata, groups = (np.frombuffer(rows, dtype=np.int64) for rows in (strata_bytes, group_bytes))
     splitter = StratifiedGroupKFold(n_splits=n_folds, shuffle=True, random_state=seed)
     folds = np.empty(len(strata), dtype=np.int64)
     with warnings.catch_warnings():
