@@ -14,6 +14,7 @@ from experiments.config import RunConfig
 from experiments.contrast import Contrast
 from experiments.records import read_json, read_rows, write_json, write_text
 from experiments.report import (
+    Beside,
     cosine_figure,
     plot_layers,
     transfer_figure,
@@ -223,7 +224,21 @@ class Run:
         if directions is not None:
             for name, paths in write_direction_figures(directions, folder.figures).items():
                 figures[name] |= paths
-        write_page(self.results, self.scores, figures, folder.page, directions=directions)
+        for name, paths in figures.items():
+            for svg in sorted(folder.figures.glob(f"causal-{name}-*.svg")):
+                paths[f"causal{svg.stem.removeprefix(f'causal-{name}')}"] = svg
+        beside = Beside(
+            directions=directions,
+            location=self._added("locate.json"),
+            causal=self._added("causal.json"),
+        )
+        write_page(self.results, self.scores, figures, folder.page, beside=beside)
+
+    def _added(self, name: str) -> dict[str, Any] | None:
+        """A file that not every run has."""
+        path = self.path / name
+        mend = "delete it and run the same command again"
+        return read_json(path, mend) if path.is_file() else None
 
 
 def load_run(path: str | Path) -> Run:

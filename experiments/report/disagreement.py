@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.report.formatting import MISSING, number
+from experiments.report.formatting import MISSING
 
 PREVIEW = 140
 """Characters of a text that are shown before it is expanded."""
+
+LIMIT = 2000
+"""Rows of the table: more would make a page that no browser opens gladly."""
+
+SIDES = ("probe", "words")
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,27 @@ class Disagreement:
     prompt: Text
     completion: Text
     happened: bool
-    probe: str
-    words: str
+    probe_probability: float
+    verbal_probability: float
     answer: str
     probe_was_right: bool
+
+    @property
+    def apart(self) -> float:
+        """How far probe and words are from each other."""
+        return round(abs(self.probe_probability - self.verbal_probability), 6)
+
+    @property
+    def right(self) -> str:
+        """Who was right, one of `SIDES`."""
+        return SIDES[0] if self.probe_was_right else SIDES[1]
 
 
 @dataclass(frozen=True)
 class Disagreements:
-    """The widest disagreements, and the count over all of them."""
+    """The disagreements, widest first, and the counts over all of them."""
 
+    sides = SIDES
     rows: list[Disagreement]
     n: int
     n_groups: int
@@ -62,8 +78,13 @@ class Disagreements:
         """On how many of the `n` the words were right."""
         return self.n - self.probe_right
 
+    @property
+    def strata(self) -> list[str]:
+        """The strata of the rows, each once."""
+        return sorted({row.stratum for row in self.rows})
 
-def disagreements(scores: pd.DataFrame, limit: int = 12) -> Disagreements:
+
+def disagreements(scores: pd.DataFrame, limit: int = LIMIT) -> Disagreements:
     """Where probe and words fall on opposite sides of 0.5, widest first.
 
     Args:
@@ -98,8 +119,8 @@ def _row(item: pd.Series[float], probe_was_right: bool) -> Disagreement:
         prompt=Text.of(item["text"]),
         completion=Text.of(item["completion"]),
         happened=bool(item["outcome"] == 1),
-        probe=number(item["probe_probability"]),
-        words=number(item["verbal_probability"]),
+        probe_probability=round(float(item["probe_probability"]), 6),
+        verbal_probability=round(float(item["verbal_probability"]), 6),
         answer="unreadable" if answer is None or pd.isna(answer) else answers[int(answer)],
         probe_was_right=probe_was_right,
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from markupsafe import Markup, escape
+
 MISSING = "\N{EN DASH}"
 
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -57,6 +59,17 @@ def p_value(value: float | None, n_permutations: int | None = None) -> str:
 def counted(n: int, n_groups: int | None, noun: str = "items") -> str:
     """`320 items in 130 groups`."""
     return f"{n} {noun}" if n_groups is None else f"{n} {noun} in {n_groups} groups"
+
+
+def coded(text: object) -> Markup:
+    """`text` escaped, what stands between backticks as code."""
+    parts = readable(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
 
 
 def readable(text: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,32 @@ def figure_texts(directions: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return texts
 
 
+@dataclass(frozen=True)
+class MatrixTable:
+    """A transfer matrix as a table: a row a place of training, a column a place of testing."""
+
+    title: str
+    names: list[str]
+    rows: list[tuple[str, list[str]]]
+
+
+def matrix_tables(directions: Mapping[str, Any] | None, task: str) -> list[MatrixTable]:
+    """The transfer matrices of a task, those of one place left out."""
+    found = ((directions or {}).get("tasks") or {}).get(task)
+    if directions is None or not found:
+        return []
+    across = (directions.get("across_tasks") or {}).get("transfer")
+    matrices = {"contexts": found["contexts"], "tasks": across, "strata": found["strata"]}
+    tables = []
+    for over, matrix in matrices.items():
+        if matrix and len(matrix["names"]) > 1:
+            names = [WHERE.get(name, str(name)) for name in matrix["names"]]
+            cells = [[auroc(entry) for entry in row] for row in matrix["entries"]]
+            rows = list(zip(names, cells, strict=True))
+            tables.append(MatrixTable(f"Moved between {over}", names, rows))
+    return tables
+
+
 def degeneracy_lines(found: Mapping[str, Any] | None) -> list[Line]:
     """The degeneracy test as a line of the table of controls; none for a task that has no directions."""
     if found is None:
@@ -171,7 +198,8 @@ def _matrix_text(matrix: Mapping[str, Any]) -> str:
 def _layer_matrix(ax: Any, layers: NDArray[Any], values: Any, title: str) -> Any:
     edges = layer_edges(layers)
     mesh = ax.pcolormesh(edges, edges, np.asarray(values, float), cmap=DIVERGING, vmin=-1, vmax=1)
-    mesh.set_edgecolor("face")
+    # As an image: a path a cell would make the page heavier than all its other pictures together.
+    mesh.set_rasterized(True)
     ax.set_aspect("equal")
     ax.set_xticks(layer_ticks(layers))
     ax.set_yticks(layer_ticks(layers))

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.report.formatting import auroc
+from experiments.report.evidence import deciding_row, link_of
+from experiments.report.formatting import auroc, bracket, number
+from experiments.report.layers import CONTEXTS, has_layers, selected_position
+from experiments.report.metric import metric_of
 from experiments.report.predictors import result_row
+from experiments.report.profile import Profile, profile
 from experiments.report.verdict import STAGES, is_inverted, leaning, stage
 
 
@@ -29,67 +33,142 @@ class Station:
     look: str
     score: str
     strip: Strip | None
+    profile: Profile | None = None
     mark: str = ""
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Link:
-    """The way to the next station: `kept`, `lost`, `unknown`, or `after` it was lost."""
+    """The way to the next station: `kept`, `lost`, `unknown`, or `after` it was lost.
+
+    `estimate` and `interval` are the difference that it rests on, `against` is what that is a difference to, `place`
+    the layer and position of the loss.
+    """
 
     state: str
     note: str = ""
+    estimate: str = ""
+    interval: str = ""
+    against: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Four stations, the three links between them, and the whole in words."""
+    """Four stations, the three links between them, where the loss lies in one sentence, and the whole in words."""
 
     stations: tuple[Station, ...]
     links: tuple[Link, ...]
+    loss: str
     description: str
 
 
-KEPT, AFTER = Link("kept"), Link("after")
-
-_LINKS = {
-    "not_beyond_text": (Link("lost", "adds too little"), AFTER, AFTER),
-    "not_transported": (KEPT, Link("lost", "lost here"), AFTER),
-    "not_read_out": (KEPT, KEPT, Link("lost", "lost here")),
-    "unparsed": (KEPT, KEPT, KEPT),
-    "miscalibrated": (KEPT, KEPT, KEPT),
-    "faithful": (KEPT, KEPT, KEPT),
+_STATES = {
+    "not_beyond_text": ("lost", "after", "after"),
+    "not_transported": ("kept", "lost", "after"),
+    "not_read_out": ("kept", "kept", "lost"),
+    "unparsed": ("kept", "kept", "kept"),
+    "miscalibrated": ("kept", "kept", "kept"),
+    "faithful": ("kept", "kept", "kept"),
 }
 
-_LINK_OF_EVIDENCE = (0, 1, 1, 1, 2)
-"""Evidence runs along the path: the link of its first rows; the later ones are about the words."""
+_NOTES = {"lost": "lost here", "unknown": "undecided"}
+_AGAINST_SLOT = "against the slot"
 
 
-def draw_path(task_result: Mapping[str, Any]) -> Drawing:
-    """The drawing of a task that was not skipped."""
+def draw_path(task_result: Mapping[str, Any], location: Mapping[str, Any] | None = None) -> Drawing:
+    """The drawing of a task that was not skipped.
+
+    Args:
+        task_result: one entry of `results["tasks"]`.
+        location: the task's entry in `locate.json`, which knows the layer and the position of the loss.
+    """
     where = stage(task_result)
     layer = task_result["probe"].get("layer")
-    links = _LINKS.get(where) or _undecided_links(task_result["breakdown"])
-    mark, note = _words_mark(where, links, task_result.get("verbal") or {})
+    loss = (location or {}).get("loss") or {}
+    states = _STATES.get(where) or _undecided_states(task_result["breakdown"])
+    links = tuple(
+        _link(index, state, task_result["breakdown"], loss) for index, state in enumerate(states)
+    )
+    mark, note = _words_mark(where, states, task_result.get("verbal") or {})
     stations = (
         _station("prompt", "text alone", "text", task_result),
-        _station("layers" if layer is None else f"layer {layer}", "probe", "probe", task_result),
-        _station("answer slot", "probe", "report_probe", task_result),
-        _station("words", "yes/no odds", "verbal", task_result, mark, note),
+        _station(
+            "layers" if layer is None else f"layer {layer}",
+            "probe",
+            "probe",
+            task_result,
+            _context_profile(task_result, "task"),
+        ),
+        _station(
+            "answer slot",
+            "probe",
+            "report_probe",
+            task_result,
+            _context_profile(task_result, "self_prediction"),
+        ),
+        _station(
+            "words", "yes/no odds", "verbal", task_result, _lens_profile(location), mark, note
+        ),
     )
-    return Drawing(stations, links, _describe(where, stations, links))
+    sentence = str(loss.get("sentence") or "")
+    return Drawing(stations, links, sentence, _describe(where, stations, links))
 
 
-def _undecided_links(breakdown: Mapping[str, Any]) -> tuple[Link, ...]:
+def _context_profile(task_result: Mapping[str, Any], context: str) -> Profile | None:
+    curves = task_result.get("curves") or {}
+    by_position = curves.get(context)
+    if not by_position or not has_layers(task_result):
+        return None
+    row = task_result.get(CONTEXTS[context][0]) or {}
+    values = by_position[selected_position(by_position, row)]
+    metric = metric_of(task_result)
+    return profile(values, curves["layers"], row.get("layer"), metric.chance)
+
+
+def _lens_profile(location: Mapping[str, Any] | None) -> Profile | None:
+    """What the words would have told, had they been read off each layer."""
+    words = ((location or {}).get("race") or {}).get("words")
+    return profile(words, location["layers"], None) if location and words else None
+
+
+def _undecided_states(breakdown: Mapping[str, Any]) -> tuple[str, ...]:
     """Kept up to the open inequality that the breakdown's sentence names; all open without one."""
-    unknown, sentence = Link("unknown", "undecided"), breakdown.get("sentence") or ""
-    for index, row in enumerate(breakdown.get("evidence") or []):
-        if row["verdict"] == "undecided" and row["name"] in sentence:
-            if index >= len(_LINK_OF_EVIDENCE):
-                return KEPT, KEPT, KEPT
-            open_link = _LINK_OF_EVIDENCE[index]
-            return (KEPT,) * open_link + (unknown,) + (AFTER,) * (2 - open_link)
-    return unknown, unknown, unknown
+    row = deciding_row(breakdown)
+    if row is None:
+        return ("unknown",) * 3
+    link = link_of(row["name"])
+    if link is None:
+        return ("kept",) * 3
+    return ("kept",) * link + ("unknown",) + ("after",) * (2 - link)
+
+
+def _link(index: int, state: str, breakdown: Mapping[str, Any], loss: Mapping[str, Any]) -> Link:
+    if state == "after":
+        return Link(state)
+    rows = [row for row in breakdown.get("evidence") or [] if link_of(row["name"]) == index]
+    deciding = deciding_row(breakdown)
+    # Along a kept way the last inequality counts: the first ones only say that something is there.
+    row = deciding if deciding in rows else next(reversed(rows), None)
+    note = "adds too little" if index == 0 and state == "lost" else _NOTES.get(state, "")
+    if row is None:
+        return Link(state, note)
+    over_text = row["name"].endswith("beats the text")
+    against = "over the text" if over_text else ("", "against the layers", _AGAINST_SLOT)[index]
+    return Link(
+        state,
+        note,
+        number(row["estimate"], signed=True),
+        bracket(row["ci"]),
+        against,
+        _place(loss) if state == "lost" else "",
+    )
+
+
+def _place(loss: Mapping[str, Any]) -> str:
+    parts = [] if loss.get("layer") is None else [f"layer {loss['layer']}"]
+    return ", ".join([*parts, *([str(loss["position"])] if loss.get("position") else [])])
 
 
 def _station(
@@ -97,6 +176,7 @@ def _station(
     reader: str,
     look: str,
     task_result: Mapping[str, Any],
+    layers: Profile | None = None,
     mark: str = "",
     note: str = "",
 ) -> Station:
@@ -106,26 +186,29 @@ def _station(
     if value is not None:
         low, high = (value if bound is None else bound for bound in ci)
         strip = Strip(*(round(100 * min(max(x, 0.0), 1.0), 2) for x in (value, low, high)))
-    return Station(name, reader, look, auroc(row), strip, mark, note)
+    return Station(name, reader, look, auroc(row), strip, layers, mark, note)
 
 
-def _words_mark(where: str, links: Sequence[Link], words: Mapping[str, Any]) -> tuple[str, str]:
+def _words_mark(where: str, states: Sequence[str], words: Mapping[str, Any]) -> tuple[str, str]:
     if where == "unparsed":
         return "!", "answers cannot be read"
     if where == "miscalibrated":
         return "!", f"leans to “{leaning(words)}”"
     if where == "faithful":
         return "✓", "said as well as known"
-    if where == "undetermined" and all(link == KEPT for link in links):
+    if where == "undetermined" and set(states) == {"kept"}:
         return "?", "undecided"
     return ("!", "says the opposite") if is_inverted(words) else ("", "")
 
 
 def _describe(where: str, stations: Sequence[Station], links: Sequence[Link]) -> str:
     parts = [f"{station.name} ({station.reader}, AUROC {station.score})" for station in stations]
-    lost = [
-        f"marked {link.note} between {stations[i].name} and {stations[i + 1].name}"
-        for i, link in enumerate(links)
-        if link.note
-    ]
-    return f"{STAGES[where]}: " + " to ".join(parts) + "".join(f"; {mark}" for mark in lost) + "."
+    marked = []
+    for i, link in enumerate(links):
+        if link.note:
+            figure = f" ({link.estimate} {link.interval} {link.against})" if link.estimate else ""
+            place = f" at {link.place}" if link.place else ""
+            between = f"between {stations[i].name} and {stations[i + 1].name}"
+            marked.append(f"; marked {link.note} {between}{place}{figure}")
+    noted = [f"; {station.name}: {station.note}" for station in stations if station.note]
+    return f"{STAGES[where]}: " + " to ".join(parts) + "".join([*marked, *noted]) + "."

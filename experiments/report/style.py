@@ -72,5 +72,5 @@ def save(figure: Any, stem: Path) -> Path:
     """Write `stem`.png (200 dpi) and `stem`.svg, the same bytes every time; the SVG's path."""
     png, svg = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
     figure.savefig(png, dpi=200, metadata={"Software": None})
-    figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    figure.savefig(svg, dpi=200, metadata={"Date": None, "Creator": None})
     return svg

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -291,3 +291,84 @@ def _scores(name: str, n: int, seed: int) -> pd.DataFrame:
         "verbal_probability": expit(0.08 * verbal - 0.02),
     }
     return pd.DataFrame(frame)
+
+
+def location(n_layers: int = 30) -> dict[str, Any]:
+    """A task's entry in locate.json: the words rise ten layers after the probe, and less."""
+    layers = list(range(n_layers))
+    probe, words = curve(0.81, 21, n_layers), [0.5 + 0.3 * (v - 0.5) for v in curve(0.6, 40)]
+    return {
+        "loss": {
+            "stage": "not_read_out",
+            "layer": 21,
+            "position": "prompt_last",
+            "sentence": "The outcome is there up to layer 21 of the answer slot, and its words do not read it out.",
+        },
+        "layers": layers,
+        "by_layer": [
+            {
+                "layer": layer,
+                "task": curve(0.86, 17, n_layers)[layer],
+                "slot": probe[layer],
+                "transferred": 0.5 + 0.6 * (probe[layer] - 0.5),
+                "words": words[layer],
+            }
+            for layer in layers
+        ],
+        "race": {
+            "probe": probe,
+            "words": words,
+            "half_rise": {"probe": 11, "words": 20, "difference": difference(9.0, 3.5)},
+        },
+        "skipped": {"peer words": "no other model was asked; `selfprobe run --peer MODEL` adds it"},
+    }
+
+
+def effect(estimate: float, half: float = 0.1, p: float | None = None) -> dict[str, Any]:
+    return difference(estimate, half) | {"p": p, "n": 320, "n_null": 199 if p else None}
+
+
+def causal() -> dict[str, Any]:
+    """A task's entry in causal.json: the behavior moves and the report does not."""
+    doses = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    measures = {"behavior": 0.9, "self_report": 0.05, "other_report": 0.02, "input_question": 0.04}
+    return {
+        "steering": {
+            name: {
+                "doses": doses,
+                "direction": [slope * dose for dose in doses],
+                "random": [[0.1 * dose for dose in doses]] * 3,
+                "shuffled": [[0.05 * dose for dose in doses]] * 3,
+                "p_random": 0.005 if slope > 0.5 else 0.4,
+                "p_shuffled": 0.005 if slope > 0.5 else 0.55,
+            }
+            for name, slope in measures.items()
+        },
+        "ablation": {"mean": {"behavior": effect(-0.6, p=0.005), "self_report": effect(-0.02)}},
+        "patching": {"opposite label": effect(0.44), "same label": effect(0.03)},
+        "dissociation": {
+            "rows": {name: effect(slope, p=0.005) for name, slope in measures.items()},
+            "pattern": "behavior only",
+            "sentence": "Steered along the direction, the behavior moves and the report about it does not.",
+        },
+        "shift": {"fits the changed behavior better": effect(0.01)},
+        "guards": {"kl": 0.012, "perplexity ratio": 1.04},
+        "notes": [
+            "No donors were left for patching back; `selfprobe causal RUN --n 200` gives more"
+        ],
+    }
+
+
+class Claim(NamedTuple):
+    word: str
+    earned: bool | None
+    reason: str
+
+
+def claims() -> list[Claim]:
+    """One word earned, one withheld, one not tested."""
+    return [
+        Claim("decodable", True, "the probe beats the permutation null (p = 0.005)"),
+        Claim("introspection", False, "its words do not beat the text (-0.25 [-0.32, -0.18])"),
+        Claim("privileged", None, "no other model was read; `selfprobe run --peer MODEL` tests it"),
+    ]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.report import write_figures, write_page
+from experiments.report import Beside, write_figures, write_page
 from experiments.report.disagreement import Text, disagreements
 from experiments.report.formatting import MISSING, estimate, number, p_value, readable
 from experiments.report.path import draw_path
@@ -39,10 +41,22 @@ class Elements(HTMLParser):
 
 
 def page(
-    folder: Path, results: dict[str, Any], scores: pd.DataFrame, *, pictures: bool = False
+    folder: Path,
+    results: dict[str, Any],
+    scores: pd.DataFrame,
+    *,
+    pictures: bool = False,
+    beside: Beside | None = None,
 ) -> str:
     figures = write_figures(results, scores, folder / "figures") if pictures else {}
-    return write_page(results, scores, figures, folder / "report.html").read_text(encoding="utf-8")
+    path = write_page(results, scores, figures, folder / "report.html", beside=beside or Beside())
+    return path.read_text(encoding="utf-8")
+
+
+def unearned(text: str) -> list[str]:
+    """Words on a page that only other tests could earn it; a command is no claim."""
+    plain = text.lower().replace("selfprobe causal run", "")
+    return [word for word in UNEARNED if word in plain]
 
 
 def said(**changes: Any) -> str:
@@ -62,7 +76,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_page_needs_nothing_but_itself(whole: str) -> None:
     elements = Elements(whole)
-    assert {"script", "link", "iframe", "object"}.isdisjoint(tag for tag, _ in elements.tags)
+    assert {"link", "iframe", "object", "base", "form"}.isdisjoint(tag for tag, _ in elements.tags)
     for _, attributes in elements.tags:
         assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "srcset", "action"):
@@ -71,18 +85,35 @@ def test_the_page_needs_nothing_but_itself(whole: str) -> None:
     assert "@import" not in whole
 
 
+def test_one_script_runs_and_it_holds_nothing_of_the_run(whole: str, tmp_path: Path) -> None:
+    scripts = re.findall(r"<script[^>]*>(.*?)</script>", whole, re.DOTALL)
+    other = page(tmp_path, made_up.results(), made_up.scores())
+    assert scripts == re.findall(r"<script>(.*?)</script>", other, re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    metas = [a for tag, a in Elements(whole).tags if a.get("http-equiv")]
+    assert [a["http-equiv"] for a in metas] == ["Content-Security-Policy"]
+    policy = dict(part.strip().split(" ", 1) for part in (metas[0]["content"] or "").split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == f"'sha256-{digest}'"
+    assert policy["img-src"] == "data:"
+
+
 def test_every_picture_has_an_alternative_text(whole: str) -> None:
     pictures = [attributes for tag, attributes in Elements(whole).tags if tag == "img"]
-    assert len(pictures) == 5
+    assert len(pictures) == 4
     assert all(len(attributes["alt"] or "") > 40 for attributes in pictures)
+    drawn = [a for tag, a in Elements(whole).tags if tag == "svg" and "aria-hidden" not in a]
+    assert len(drawn) == 1
+    assert all(len(attributes["aria-label"] or "") > 40 for attributes in drawn)
 
 
 def test_links_lead_to_sections_of_the_page(tmp_path: Path) -> None:
     tags = Elements(page(tmp_path, made_up.results(), made_up.scores())).tags
     ids = {attributes["id"] for _, attributes in tags if "id" in attributes}
     targets = [a["href"] for tag, a in tags if tag == "a"]
-    assert len(targets) == 2
-    assert {f"#{name}" for name in ids} == set(targets)
+    assert targets == ["#verdict", "#task-1", "#task-2"]
+    assert set(targets) <= {f"#{name}" for name in ids}
 
 
 def test_the_page_shows_every_inequality_baseline_and_setting(whole: str) -> None:
@@ -133,11 +164,11 @@ def test_the_page_shows_the_peer_where_there_is_one(tmp_path: Path) -> None:
     ):
         assert shown in text, shown
     assert "No other model was read" not in text
-    assert not [word for word in UNEARNED if word in text.lower()]
+    assert not unearned(text)
     small = made_up.task_result() | {"peer": made_up.peer(0.86, "no positive items among 9")}
     text = Elements(page(tmp_path, made_up.results(refusal=small), made_up.scores("refusal"))).text
     assert "nothing can be scored: no positive items among 9" in text
-    assert "0.36" not in text
+    assert "0.36 [" not in text
     silent = made_up.peer(0.86, "no items") | {"agreement": None, "unscored": 320}
     result = made_up.task_result() | {"peer": silent}
     text = Elements(page(tmp_path, made_up.results(refusal=result), made_up.scores("refusal"))).text
@@ -152,8 +183,7 @@ def test_the_page_shows_the_peer_where_there_is_one(tmp_path: Path) -> None:
 
 
 def test_unearned_words_are_not_on_the_page(whole: str) -> None:
-    text = Elements(whole).text.lower()
-    assert not [word for word in UNEARNED if word in text]
+    assert not unearned(Elements(whole).text)
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
@@ -174,7 +204,9 @@ def test_texts_of_models_and_prompts_are_escaped(tmp_path: Path) -> None:
     scores[["text", "completion", "stratum"]] = HOSTILE + "y" * 400
     html = page(tmp_path, made_up.results(refusal=result) | {"model": HOSTILE}, scores)
     elements = Elements(html)
-    assert {"script", "img"}.isdisjoint(tag for tag, _ in elements.tags)
+    tags = [tag for tag, _ in elements.tags]
+    assert "img" not in tags
+    assert tags.count("script") == 1
     assert "\x00" not in html
     assert "<script>alert(1)</script>" in elements.text
     assert "{{ 7*7 }}" in elements.text

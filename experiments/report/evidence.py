@@ -1,0 +1,97 @@
+"""The inequalities of the diagnosis as a page shows them: where on the path each stands, which one names the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.report.formatting import MISSING, bracket, number
+
+PARSED, UNBIASED = "answers can be parsed", "answers are not biased"
+KEPT = "words are as good as the task probe"
+
+_RATES = (PARSED,)
+"""Inequalities on a share, which has no sign; the others are differences or lean to one side."""
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """One inequality, printed; `decides` marks the one that the stage rests on, or that left it open."""
+
+    name: str
+    question: str
+    estimate: str
+    interval: str
+    margin: str
+    verdict: str
+    would_decide: str
+    decides: bool
+
+
+def evidence_rows(breakdown: Mapping[str, Any]) -> list[EvidenceRow]:
+    """Every inequality in the order of the path; none where nothing was diagnosed."""
+    found = breakdown.get("evidence") or []
+    deciding = deciding_row(breakdown)
+    return [
+        EvidenceRow(
+            name=row["name"],
+            question=row.get("question") or "",
+            estimate=number(row["estimate"], signed=row["name"] not in _RATES),
+            interval=bracket(row["ci"]) or MISSING,
+            margin=number(row.get("margin")),
+            verdict=row["verdict"],
+            would_decide=_would_decide(row),
+            decides=row is deciding,
+        )
+        for row in found
+    ]
+
+
+def link_of(name: str) -> int | None:
+    """Where an inequality stands: 0 prompt to layers, 1 layers to answer slot, 2 slot to words; None: at the words."""
+    if name == "task probe beats the text":
+        return 0
+    if name.endswith(("beats the text", "is as good as the task probe")):
+        return 1
+    return 2 if name.startswith("words are as good as") and name != KEPT else None
+
+
+def deciding_row(breakdown: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The inequality that the stage rests on; of an undetermined one that which its sentence names."""
+    rows: Sequence[Mapping[str, Any]] = breakdown.get("evidence") or []
+    stage = breakdown.get("stage")
+    if stage == "undetermined":
+        named = [row for row in rows if row["name"] in (breakdown.get("sentence") or "")]
+        return next(
+            (row for row in named if row["verdict"] == "undecided"), next(iter(named), None)
+        )
+    if stage == "not_transported":
+        return _lost_on_the_way(rows)
+    at = {"not_beyond_text": 0, "not_read_out": 2}.get(str(stage))
+    name = {"unparsed": PARSED, "miscalibrated": UNBIASED, "faithful": KEPT}.get(str(stage))
+    return next(
+        (
+            row
+            for row in rows
+            if row["name"] == name or (at is not None and link_of(row["name"]) == at)
+        ),
+        None,
+    )
+
+
+def _lost_on_the_way(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """What reaches the slot against the task probe, or the better reader there where none beats the text."""
+    reaching = [row for row in rows if link_of(row["name"]) == 1]
+    beating = [row for row in reaching if row["name"].endswith("beats the text")]
+    if any(row["verdict"] == "beats" for row in beating):
+        return next((row for row in reaching if row not in beating), None)
+    return max(beating, key=lambda row: row["estimate"], default=None)
+
+
+def _would_decide(row: Mapping[str, Any]) -> str:
+    if row["verdict"] != "undecided":
+        return "decided"
+    if row.get("groups_needed"):
+        return f"about {row['groups_needed']} groups, if the estimate stays"
+    return "no number of groups, if the estimate stays"
