@@ -25,10 +25,10 @@ from probes import (
     Candidate,
     LogisticProbe,
     NestedResult,
-    RidgeProbe,
     nested_ridge,
     within_fold_zscores,
 )
+from probes.ridge import RidgeSource
 
 Rows = Float[np.ndarray, "regrouping item"]
 
@@ -178,7 +178,14 @@ def verbal_scores(data: WordData, folds: Int[np.ndarray, "regrouping item"]) -> 
 
     Both option orders are in the mean, so that a preference for a position cancels.
     """
-    return np.stack([within_fold_zscores(data.log_odds.T, fold).mean(axis=1) for fold in folds])
+    return averaged_log_odds(data.log_odds, folds)
+
+
+def averaged_log_odds(
+    log_odds: Float[np.ndarray, "elicitation item"], folds: Int[np.ndarray, "regrouping item"]
+) -> Rows:
+    """Z-scored within fold, mean over elicitations."""
+    return np.stack([within_fold_zscores(log_odds.T, fold).mean(axis=1) for fold in folds])
 
 
 def supervised_word_scores(data: WordData, folds: Int[np.ndarray, "regrouping item"]) -> Scored:
@@ -225,14 +232,23 @@ def moved_scores(
         read_task: from the index of a candidate to those states.
         read_slots: from the index to the states that it is applied to, one a source.
     """
-    task_of, slots_of = cache(read_task), cache(read_slots)
+    n_items = len(nested.y)
+    targets = 2.0 * nested.y[:, None] - 1
+
+    @cache
+    def sources(candidate: int) -> list[RidgeSource]:
+        """The states of training above those that are read, so that one solver has both."""
+        task = read_task(candidate)
+        return [RidgeSource(np.concatenate([task, slot])) for slot in read_slots(candidate)]
 
     def moved(r: int, outer: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        chosen = int(nested.selected_candidate[r, outer])
-        model = RidgeProbe(alpha=float(nested.selected_penalty[r, outer]))
-        model.fit(task_of(chosen)[train], nested.y[train])
-        slots = [model.decision_function(slot[test]) for slot in slots_of(chosen)]
-        standard = within_fold_zscores(np.stack(slots, axis=1), np.zeros(test.sum()))
+        alpha = float(nested.selected_penalty[r, outer])
+        rows, read = np.flatnonzero(train), n_items + np.flatnonzero(test)
+        slots = [
+            source.scores(rows, read, targets[rows], [alpha])[0, :, 0]
+            for source in sources(int(nested.selected_candidate[r, outer]))
+        ]
+        standard = within_fold_zscores(np.stack(slots, axis=1), np.zeros(len(read)))
         averaged: np.ndarray = standard.mean(axis=1)
         return averaged
 
