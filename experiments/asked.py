@@ -41,7 +41,7 @@ def _own_items(task: Task, config: RunConfig) -> list[Item]:
 
 def asked_of(task: Task, config: RunConfig) -> Questions:
     """What a run asks about every item of a task."""
-    return Questions.of(task, config.paraphrases, config.words)
+    return Questions.of(task, config.paraphrases, config.words, config.asks_other_contexts)
 
 
 def asked_prompts(
@@ -86,6 +86,9 @@ def check_prompts(model: Model, chosen: Mapping[Task, Sequence[Item]], config: R
             check_lengths(model, asked, length)
             if question in questions.captured:
                 reports += asked
+        for apart in questions.apart.values():
+            asked = [prompt for one in apart for prompt in asked_prompts(one, items, config)]
+            plan_capture(model, asked, config.report_spec(), options=option_spellings(apart))
     options = option_spellings([e for task in chosen for e in asked_of(task, config).options])
     plan_capture(model, prompts, config.task_spec())
     plan_capture(model, reports, config.report_spec(), options=options)

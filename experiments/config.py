@@ -24,7 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Named settings; what is given beside a preset wins over it. Without one, all items and four paraphrases."""
 
 
-OF_ACTIVATIONS = ("peer", "dtype", "site", "layers", "positions")
+OF_ACTIVATIONS = ("peer", "other_contexts", "dtype", "site", "layers", "positions")
 """Settings that mean nothing where a model is known by its words alone."""
 
 
@@ -65,6 +65,9 @@ class RunConfig(BaseModel):
     """Whether the self-prediction prompts show the reference answer: a condition of its own."""
     words: Words = "full"
     """"full" has every wording answered in words, about itself and another assistant; "short" the first alone."""
+    other_contexts: bool = False
+    """Whether the model is also asked about another assistant and about the input itself, at one wording; with "full"
+    words it is in any case."""
     folds: int = Field(default=5, ge=3, le=20)
     regroupings: int = Field(default=5, ge=5)
     """Times the folds are drawn anew; METHODS ask for at least 5."""
@@ -170,6 +173,11 @@ class RunConfig(BaseModel):
         return CaptureSpec(
             sites=(self.site,), layers=self.layers, positions=("quote_last", "prompt_last")
         )
+
+    @property
+    def asks_other_contexts(self) -> bool:
+        """Whether the model is asked about another assistant and about the input itself."""
+        return self.endpoint is None and (self.words == "full" or self.other_contexts)
 
     def to_yaml(self) -> str:
         """All settings, in the order above."""

@@ -37,7 +37,8 @@ from probes import (
 )
 
 CONTEXTS = ("task", "self_prediction", "quote_last")
-"""The prompt itself; in the prompt that asks about it, the answer slot and the end of the quote."""
+"""The prompt itself; in the prompt that asks about it, the answer slot and the end of the quote. Transfer goes over the
+answer slots of the other contexts as well, where the model was asked in them."""
 
 N_PERMUTATIONS = 99
 """Permuted labels behind the null of a cosine."""
@@ -66,7 +67,8 @@ class ProbeDirections:
         result["cosines"] = self._cosines()
         advance(1)
         everything = np.arange(len(self.data.items))
-        result["contexts"] = self._transfer({one: (one, everything) for one in CONTEXTS})
+        contexts = (*CONTEXTS, *self.data.contexts)
+        result["contexts"] = self._transfer({one: (one, everything) for one in contexts})
         advance(1)
         strata = np.array([item.stratum for item in self.data.items])
         members = {str(one): np.flatnonzero(strata == one) for one in dict.fromkeys(strata)}
@@ -133,10 +135,12 @@ class ProbeDirections:
         if context == "quote_last":
             return self.data.report_features((site, layer, context), self.data.elicitations[0])
         # The mean over wordings and both orders of the options: a preference for a position cancels.
-        slots = [
-            self.data.report_features((site, layer, "prompt_last"), e)
-            for e in self.data.elicitations
-        ]
+        slot = (site, layer, "prompt_last")
+        if context in self.data.contexts:
+            other = self.data.contexts[context]
+            slots = [other.features(slot, one) for one in other.elicitations]
+        else:
+            slots = [self.data.report_features(slot, one) for one in self.data.elicitations]
         return np.asarray(np.mean(slots, axis=0))
 
     def _transfer(self, parts: Mapping[str, tuple[str, np.ndarray]]) -> dict[str, Any]:

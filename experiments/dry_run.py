@@ -125,13 +125,15 @@ def _dry_run(task: Task, config: RunConfig) -> DryRun:
     run = Recorder(samples_of(task, config))
     items, whole = _observed(task, chosen, config, run)
     asked = asked_of(task, config)
-    rows = zip(*(asked_prompts(question, items, config) for _, question in asked.all), strict=True)
-    questions = {json.dumps(one.messages): one for row in rows for one in row}
+    apart = (question for one in asked.apart.values() for question in one)
+    questions = [*(question for _, question in asked.all), *apart]
+    rows = zip(*(asked_prompts(question, items, config) for question in questions), strict=True)
+    put = {json.dumps(one.messages): one for row in rows for one in row}
     return DryRun(
         task.name,
         len(chosen),
         tuple(run.asked.values()),
-        tuple(questions.values()),
+        tuple(put.values()),
         run.n_completions,
         whole=whole,
     )

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.breakdown import Breakdown
+from experiments.claims import Claim, claims, same_command
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
+from experiments.locate import Location
 from experiments.records import read_json, read_rows, write_json, write_text
 from experiments.report import (
     Beside,
@@ -22,7 +24,7 @@ from experiments.report import (
     write_figures,
     write_page,
 )
-from experiments.run_folder import RunFolder, versions
+from experiments.run_folder import SCHEMA, RunFolder, versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,9 +42,6 @@ TRANSFER_COLUMNS = [
 
 _MAY_LACK = ("probe", "report_probe", "probe_probability", "verbal_probability", "verbal_answer")
 """Columns of `scores.csv` that are empty where there is no probe or no readable answer; an empty text is a text."""
-
-SCHEMA = 1
-"""Of `results.json`; raised when a field changes its meaning."""
 
 
 class Run:
@@ -134,6 +133,19 @@ class Run:
         """
         return Breakdown.from_json(self._probed(task)["breakdown"])
 
+    def locate(self, task: str | None = None) -> Location:
+        """Where the outcome gets lost, layer by layer, as the run computed it.
+
+        Raises:
+            ValueError: as `breakdown`; the run was made before there was any.
+        """
+        result = self._probed(task)
+        return Location.from_json(self._part(self.folder.located)["tasks"][result["task"]])
+
+    def claims(self, task: str | None = None) -> list[Claim]:
+        """The words that the run has earned, withheld or not tested (METHODS section 9)."""
+        return claims(self, task)
+
     def _probed(self, task: str | None) -> dict[str, Any]:
         """The results of a task that has a probe."""
         result = self.result(task)
@@ -145,10 +157,14 @@ class Run:
 
     @cached_property
     def _directions(self) -> dict[str, Any]:
-        mend = "run the same command again"
-        if not self.folder.directions.is_file():
-            raise ValueError(f"{self.path} holds no {self.folder.directions.name}; {mend}")
-        return read_json(self.folder.directions, f"delete it and {mend}")
+        return self._part(self.folder.directions)
+
+    def _part(self, file: Path) -> dict[str, Any]:
+        """A file that runs of older versions lack."""
+        mend = f"`{same_command(self.path)}` adds it and keeps what is finished"
+        if not file.is_file():
+            raise ValueError(f"{self.path} holds no {file.name}; {mend}")
+        return read_json(file, f"delete it: {mend}")
 
     def directions(self, task: str | None = None) -> dict[str, Any]:
         """The directions of a task's probe: `cosines`, transfer over `contexts` and `strata`, `degeneracy`.
@@ -159,6 +175,22 @@ class Run:
         result = self._probed(task)
         found: dict[str, Any] = self._directions["tasks"][result["task"]]
         return found
+
+    def causal(self, task: str | None = None) -> dict[str, Any]:
+        """What interventions did: `steering`, `ablation`, `patching`, `dissociation`, `shift` and `guards` of a task.
+
+        Raises:
+            ValueError: as `breakdown`; no interventions were made yet, and how to make them.
+        """
+        from experiments.causal import read_causal  # which reads runs itself
+
+        name = self._probed(task)["task"]
+        tasks: dict[str, dict[str, Any]] = read_causal(self.folder)["tasks"]
+        if name not in tasks:
+            raise ValueError(
+                f"task: {name!r} is not in causal.json; run `selfprobe causal {self.path} --task {name}`"
+            )
+        return tasks[name]
 
     def across_tasks(self) -> dict[str, Any]:
         """Cosines and transfer between the tasks of the run.
@@ -225,8 +257,7 @@ class Run:
             for name, paths in write_direction_figures(directions, folder.figures).items():
                 figures[name] |= paths
         for name, paths in figures.items():
-            for svg in sorted(folder.figures.glob(f"causal-{name}-*.svg")):
-                paths[f"causal{svg.stem.removeprefix(f'causal-{name}')}"] = svg
+            paths |= {svg.stem: svg for svg in sorted(folder.figures.glob(f"causal-{name}*.svg"))}
         beside = Beside(
             directions=directions,
             location=self._added("locate.json"),
@@ -237,8 +268,9 @@ class Run:
     def _added(self, name: str) -> dict[str, Any] | None:
         """A file that not every run has."""
         path = self.path / name
-        mend = "delete it and run the same command again"
-        return read_json(path, mend) if path.is_file() else None
+        return (
+            read_json(path, "delete it and run the same command again") if path.is_file() else None
+        )
 
 
 def load_run(path: str | Path) -> Run:
@@ -252,7 +284,8 @@ def load_run(path: str | Path) -> Run:
     missing = [file.name for file in folder.outputs["contrast"] if not file.is_file()]
     if missing:
         raise ValueError(
-            f"{path} holds a run that is not finished (no {missing[0]}); run the same command again"
+            f"{path} holds a run that is not finished (no {missing[0]}); run the same command again, or "
+            f"`{same_command(path)}`: it keeps what is finished"
         )
     folder.read_results()
     return Run(folder)

@@ -59,9 +59,8 @@ class Experiment:
         staged = _staged(self.config, Path(out), reporter or Silent())
         folder = staged.folder
         folder.check(self.config)
-        stages = folder.stages(self.config)
-        if not all(folder.is_finished(stage) for stage in stages):
-            staged.run(stages)
+        if folder.unfinished(self.config):
+            staged.run(folder.stages(self.config))
         return load_run(folder.path)
 
     def collect(

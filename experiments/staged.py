@@ -85,9 +85,7 @@ class StagedRun(ABC):
                 **self.work(),
                 "report": self._report,
             }
-            todo = self.folder.stages(self.config)
-            while todo and self.folder.is_finished(todo[0]):
-                todo.pop(0)
+            todo = self.folder.unfinished(self.config)
             self.folder.forget(todo)
             for stage in todo:
                 if stage in stages:

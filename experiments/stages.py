@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -11,21 +11,25 @@ from typing import Any
 from activations_cache import ActivationsCache
 from experiments.asked import asked_prompts, check_drafts, check_prompts, samples_of
 from experiments.baselines import read_output_side
-from experiments.behavior import Behavior, LocalRunner
+from experiments.behavior import LocalRunner
 from experiments.captures import capture_into
 from experiments.config import RunConfig
 from experiments.contrast import contrast
 from experiments.controls import (
+    ask_peer,
     capture_random_weights,
     collect_peer,
     load_peer,
     open_controls,
 )
 from experiments.directions import directions_of_run
-from experiments.elicitation import Options, Questions, SelfPrediction, option_spellings
+from experiments.elicitation import Options, Questions, option_spellings
 from experiments.finished import write_results
+from experiments.joined import joined_tasks
+from experiments.locate import locate_task, n_steps
+from experiments.other_contexts import ask_in_other_contexts
 from experiments.progress import Reporter
-from experiments.records import read_rows, write_json, write_rows
+from experiments.records import read_json, write_json, write_rows
 from experiments.run_folder import RunFolder
 from experiments.staged import Prompts, StagedRun
 from experiments.task_data import TaskData
@@ -69,7 +73,8 @@ class Stages(StagedRun):
         check_drafts(self.model, drafts, self.config)
         if ready:
             check_prompts(self.model, ready, self.config)
-        if "peer" in stages and not self.folder.is_finished("peer"):
+        of_peer = [stage for stage in ("peer", "peer words") if stage in stages]
+        if not all(map(self.folder.is_finished, of_peer)):
             peer = load_peer(self.config, self._by_task(chosen))
             if peer.fingerprint["weights"] == self.model.fingerprint["weights"]:
                 raise ValueError(
@@ -94,16 +99,19 @@ class Stages(StagedRun):
         )
 
     def work(self) -> Mapping[str, Callable[[], None]]:
-        """Behavior, activations, self-predictions, controls, and what they amount to."""
+        """Behavior, activations, questions, controls, and what they amount to."""
         return {
             "behavior": self.label_behavior,
             "task activations": self._capture_task,
             "self-predictions": self._ask,
+            "other contexts": self._ask_in_other_contexts,
             "output side": self._read_output_side,
             "random weights": self._capture_random_weights,
             "peer": self._read_with_peer,
+            "peer words": self._ask_peer,
             "contrast": self._contrast,
             "directions": self._directions,
+            "locate": self._locate,
         }
 
     def _capture_task(self) -> None:
@@ -135,6 +143,10 @@ class Stages(StagedRun):
         )
         self.ask_in_words(partial(_captured_options, cache))
 
+    def _ask_in_other_contexts(self) -> None:
+        items = self._by_task(self.items)
+        ask_in_other_contexts(self.folder, self.config, self.model, items, self.reporter)
+
     def _read_output_side(self) -> None:
         unfinished = self.folder.output_side.with_suffix(".partial.jsonl")
         rows: list[NextToken] = []
@@ -153,34 +165,25 @@ class Stages(StagedRun):
             self.folder.random_cache, self.model, prompts, self.config, self.reporter
         )
 
+    @cached_property
+    def peer(self) -> Model:
+        """The peer of the run, loaded when it is first needed and let go when it has been asked."""
+        return load_peer(self.config, self._by_task(self.items))
+
     def _read_with_peer(self) -> None:
-        collect_peer(self.folder, self.config, self._by_task(self.items), self.reporter)
+        items = self._by_task(self.items)
+        collect_peer(self.folder, self.config, self.peer, items, self.reporter)
+
+    def _ask_peer(self) -> None:
+        items = self._by_task(self.items)
+        ask_peer(self.folder, self.config, self.peer, items, self.reporter)
+        del self.peer
 
     def _by_task(self, items: Mapping[str, list[Item]]) -> dict[Task, list[Item]]:
         return {task: items[task.name] for task in self.tasks}
 
-    @contextmanager
-    def _joined(self) -> Iterator[list[TaskData]]:
-        """The records of every task side by side, while the caches are open."""
-        behavior = [Behavior.from_row(row) for row in read_rows(self.folder.behavior)]
-        reports = [SelfPrediction(**row) for row in read_rows(self.folder.self_predictions)]
-        with (
-            ActivationsCache.open(self.folder.task_cache) as task_cache,
-            ActivationsCache.open(self.folder.report_cache) as report_cache,
-        ):
-            yield [
-                TaskData.join(
-                    task,
-                    self.items[task.name],
-                    behavior,
-                    reports,
-                    self.questions(task),
-                    task_cache,
-                    report_cache,
-                    self.config.probed_spec(),
-                )
-                for task in self.tasks
-            ]
+    def _joined(self) -> AbstractContextManager[list[TaskData]]:
+        return joined_tasks(self.folder, self.config, self.tasks)
 
     def _contrast(self) -> None:
         with self._joined() as joined, open_controls(self.config, self.folder) as records:
@@ -193,6 +196,27 @@ class Stages(StagedRun):
         with self._joined() as joined:
             found = directions_of_run(joined, results, self.config, self.reporter)
         write_json(self.folder.directions, found)
+
+    def _locate(self) -> None:
+        results = self.folder.read_results()["tasks"]
+        moved = read_json(self.folder.directions, "delete it")["tasks"]
+        found = {}
+        with self._joined() as joined:
+            for data in joined:
+                name = data.task.name
+                if results[name]["skipped"]:
+                    continue
+                with self.reporter.stage(f"{name}: locate", n_steps(data)) as advance:
+                    located = locate_task(
+                        data,
+                        results[name],
+                        moved[name]["contexts"],
+                        self.config,
+                        self.model,
+                        advance,
+                    )
+                found[name] = located.to_json()
+        write_json(self.folder.located, {"tasks": found})
 
 
 def _captured_options(

@@ -29,7 +29,8 @@ TABLE_COLUMNS = [
     "n_groups",
 ]
 """Of `results.csv`: a row a predictor (`kind` "predictor"), a control ("control"), a number of the output side
-("output"), a reader beside the probe ("peer"), a cell of a probe grid ("cell"). One without `auroc` was not scored."""
+("output"), words or a probe of another context ("context"), a reader beside the probe ("peer"), a cell of a probe grid
+("cell"). One without `auroc` was not scored."""
 
 SCORE_COLUMNS = [
     "task",

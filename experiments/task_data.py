@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from activations_cache import ActivationsCache, Cell
 from experiments.baselines import Family, opening_words, text_families
 from experiments.behavior import Behavior
 from experiments.elicitation import Questions, SelfPrediction
+from experiments.other_contexts import ContextRecords, OtherContext
 from experiments.tasks import Elicitation, Item, Task
 from experiments.tasks.item import own_texts
 from hooks import CaptureSpec
@@ -106,6 +107,8 @@ class TaskData(WordData):
     report_cache: ActivationsCache
     cells: tuple[Cell, ...]
     """Of the task context, what the probe may choose from; the cache also holds what controls need."""
+    contexts: Mapping[str, OtherContext] = field(default_factory=dict)
+    """Those of `elicitation.OTHER_CONTEXTS` in which the model was asked."""
 
     @classmethod
     def join(
@@ -118,13 +121,17 @@ class TaskData(WordData):
         task_cache: ActivationsCache,
         report_cache: ActivationsCache,
         probed: CaptureSpec,
+        contexts: Mapping[str, ContextRecords] | None = None,
     ) -> TaskData:
         """As `WordData.of`, with the caches of both contexts.
 
-        `probed` says which cells of the task context the probe may choose from.
+        `probed` says which cells of the task context the probe may choose from; `contexts` holds the records of
+        the other contexts that are wanted.
         """
+        fields = _side_by_side(task, items, behavior, reports, questions)
+        ids = [item.id for item in fields["items"]]
         return cls(
-            **_side_by_side(task, items, behavior, reports, questions),
+            **fields,
             task_cache=task_cache,
             report_cache=report_cache,
             cells=tuple(
@@ -132,6 +139,10 @@ class TaskData(WordData):
                 for site, layer, position in task_cache.cells()
                 if site in probed.sites and position in probed.positions
             ),
+            contexts={
+                name: OtherContext.of(questions.contexts[name], ids, records)
+                for name, records in (contexts or {}).items()
+            },
         )
 
     @cached_property

@@ -12,7 +12,7 @@ from hooks.next_token import NextToken, next_tokens
 from hooks.plan import CapturePlan, plan_capture
 from hooks.prompts import Message, Prompt, Rendered, render
 from hooks.random_weights import randomly_initialized
-from hooks.readout import logit_lens, spellings
+from hooks.readout import lens_log_odds, logit_lens, spellings
 from hooks.weights import available_models
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "check_lengths",
     "generate",
     "intervene",
+    "lens_log_odds",
     "load_model",
     "logit_lens",
     "next_tokens",

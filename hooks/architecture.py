@@ -7,8 +7,8 @@ then proves by a small forward pass which of the candidates for attention and ML
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -69,6 +69,28 @@ class Readout:
         if self.softcap is not None:
             logits = torch.tanh(logits / self.softcap) * self.softcap
         return logits.float()
+
+    def of(self, tokens: Sequence[int]) -> Readout:
+        """The readout of these tokens alone, in their order: their logits, without those of the whole vocabulary."""
+        whole, chosen = self.unembedding, list(tokens)
+        # Weights of any other layer (quantized, offloaded, adapted) may be more than a matrix.
+        if type(whole) is not nn.Linear or whole.weight.is_meta:
+            return replace(self, unembedding=nn.Sequential(whole, _Columns(chosen)))
+        rows = nn.Linear(whole.in_features, len(chosen), bias=whole.bias is not None, device="meta")
+        rows.weight = nn.Parameter(whole.weight.detach()[chosen], requires_grad=False)
+        if whole.bias is not None:
+            rows.bias = nn.Parameter(whole.bias.detach()[chosen], requires_grad=False)
+        return replace(self, unembedding=rows)
+
+
+class _Columns(nn.Module):
+    def __init__(self, columns: list[int]) -> None:
+        super().__init__()
+        self.columns = columns
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """The chosen logits."""
+        return logits[..., self.columns]
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,10 @@ def check_readout(model: Model) -> None:
 
 
 def logit_lens(
-    model: Model, states: Float[Tensor, "*batch d_model"]
-) -> Float[Tensor, "*batch vocabulary"]:
+    model: Model,
+    states: Float[Tensor, "*batch d_model"],
+    tokens: Sequence[int] | None = None,
+) -> Float[Tensor, "*batch token"]:
     """Read residual states as if they were the last block's output.
 
     The final norm and the unembedding are applied to states of any `resid_*` site; at the last
@@ -85,6 +87,7 @@ def logit_lens(
     Args:
         model: the model that the states come from.
         states: for example `activations.sites["resid_post"]`.
+        tokens: which logits are wanted; None means those of the whole vocabulary.
 
     Returns:
         float32 logits on the CPU.
@@ -96,6 +99,30 @@ def logit_lens(
     norm, readout = model.architecture.final_norm, model.architecture.readout
     assert norm is not None
     assert readout is not None
+    if tokens is not None:
+        readout = readout.of(tokens)
     with torch.inference_mode():
         logits = readout(norm(states.to(device=model.device, dtype=model.dtype)))
     return logits.cpu().clone()
+
+
+def lens_log_odds(
+    model: Model,
+    states: Float[Tensor, "*batch d_model"],
+    yes: Sequence[str],
+    no: Sequence[str],
+) -> Float[Tensor, "*batch"]:
+    """Log-odds of one option against another as `logit_lens` reads them: the vocabulary's sum cancels.
+
+    Args:
+        model, states: as there.
+        yes, no: the words of each option, of which the first tokens of all spellings count.
+
+    Raises:
+        ValueError: as `logit_lens` and `option_tokens`.
+    """
+    tokens = option_tokens(model.tokenizer, {"yes": yes, "no": no})
+    logits = logit_lens(model, states, [*tokens["yes"], *tokens["no"]])
+    n_yes = len(tokens["yes"])
+    first, second = logits[..., :n_yes], logits[..., n_yes:]
+    return torch.logsumexp(first, dim=-1) - torch.logsumexp(second, dim=-1)

@@ -48,6 +48,7 @@ from probes.permutation import (
     within_group_permutations,
 )
 from probes.power import Design, SampleSize, difference_error, difference_power, items_needed
+from probes.race import BootstrappedCurve, Race, bootstrapped_curves, departures, percentiles, race
 from probes.rate_probe import RidgeRegressionProbe
 from probes.rates import criterion_interval, mean_interval, rate_difference, rate_interval
 from probes.regression import RegressionResult, nested_ridge_regression
@@ -98,6 +99,7 @@ __all__ = [
     "HIGH_AUROC",
     "PROBE_KINDS",
     "TRAINING_ONLY",
+    "BootstrappedCurve",
     "Candidate",
     "CosineMatrix",
     "Degeneracy",
@@ -115,6 +117,7 @@ __all__ = [
     "NestedResult",
     "PermutedUnit",
     "ProbeKind",
+    "Race",
     "RegressionResult",
     "RidgeProbe",
     "RidgeRegressionProbe",
@@ -134,6 +137,7 @@ __all__ = [
     "balanced_class_accuracy",
     "benjamini_hochberg",
     "beta_auroc",
+    "bootstrapped_curves",
     "brier_score",
     "check_groups",
     "class_auroc_interval",
@@ -147,6 +151,7 @@ __all__ = [
     "cross_fitted_stack",
     "d_prime",
     "degeneracy",
+    "departures",
     "difference_error",
     "difference_power",
     "domain_reason",
@@ -171,9 +176,11 @@ __all__ = [
     "nested_probe",
     "nested_ridge",
     "nested_ridge_regression",
+    "percentiles",
     "platt",
     "probe_of",
     "r2_interval",
+    "race",
     "rate_difference",
     "rate_interval",
     "regrouped_folds",

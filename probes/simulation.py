@@ -58,3 +58,46 @@ def clustered_data(
     direction = rng.choice([-1.0, 1.0], n_features)
     direction *= np.sqrt(2 / n_features) * norm.ppf(auroc)
     return Clustered(X + np.outer(y - 0.5, direction), y, groups)
+
+
+@dataclass(frozen=True)
+class RisingCurves:
+    """Scores of two predictors by layer, which rise at known layers."""
+
+    y: Int[np.ndarray, "item"]
+    scores: Float[np.ndarray, "curve layer item"]
+    groups: Int[np.ndarray, "item"]
+
+
+def rising_curves(
+    rng: np.random.Generator,
+    groups: Int[np.ndarray, "item"],
+    *,
+    n_layers: int,
+    rises: tuple[int, int],
+    base: float = 0.55,
+    top: float = 0.8,
+    icc: float = 0.3,
+    shared: float = 0.5,
+) -> RisingCurves:
+    """Two curves of AUROC that go from `base` to `top` within four layers, 0.6 of the way at their own of `rises`.
+
+    Args:
+        groups: group of every item, 0..G-1.
+        rises: half-rise layers, at least 2; the curves stay at `base` to two layers before.
+        icc: share of the errors' variance that is common to a group, and of that of the latent variable whose sign is
+            the label.
+        shared: share of the errors' variance that all layers of both curves have in common: they are readouts of one
+            residual stream.
+    """
+    y = (clustered_normal(rng, groups, 1, icc)[:, 0] > 0).astype(np.int64)
+    common = clustered_normal(rng, groups, 1, icc)[:, 0]
+    layers = np.arange(n_layers)
+    scores = np.empty((2, n_layers, len(groups)))
+    for curve, rise in enumerate(rises):
+        way = np.clip(0.3 * (layers - rise + 2), 0, 1)
+        apart = np.sqrt(2) * norm.ppf(base + (top - base) * way)
+        own = clustered_normal(rng, groups, n_layers, icc).T
+        noise = np.sqrt(shared) * common + np.sqrt(1 - shared) * own
+        scores[curve] = np.outer(apart, y - 0.5) + noise
+    return RisingCurves(y, scores, groups)

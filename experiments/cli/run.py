@@ -98,6 +98,14 @@ def run(
             help="Show the reference answer in the self-prediction prompts: a condition of its own.",
         ),
     ] = None,
+    other_contexts: Annotated[
+        bool | None,
+        typer.Option(
+            "--other-contexts",
+            help="Ask about another assistant and about the input itself too; with four paraphrases it is done anyway. "
+            "Can be added to a finished run, as --peer can.",
+        ),
+    ] = None,
     site: Annotated[
         str | None,
         typer.Option(
@@ -126,7 +134,8 @@ def run(
     """Run the main job: behavior, self-predictions, probes, contrast and the stage diagnosis.
 
     Options win over the config file, and both over the preset. A folder that holds the same run is picked up where
-    it stopped; a finished one is read back.
+    it stopped; a finished one is read back, and given what it lacks (a peer, other contexts) without the rest being
+    done again.
     """
     from experiments.config import make_config, read_config
     from experiments.progress import reporter_for_stderr
@@ -145,6 +154,7 @@ def run(
         "columns": columns,
         "samples": samples,
         "answer_revealed": answer_revealed,
+        "other_contexts": other_contexts,
         "site": site,
         "layers": layers,
         "positions": positions,

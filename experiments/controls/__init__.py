@@ -1,6 +1,7 @@
 """What a probe's score must be held against: captures of their own, and a row for each."""
 
 from experiments.controls.peer import Peer, collect_peer, load_peer
+from experiments.controls.peer_words import ask_peer
 from experiments.controls.random_weights import capture_random_weights
 from experiments.controls.records import ControlRecords, open_controls
 from experiments.controls.result import N_STEPS, Controls, control_results
@@ -10,6 +11,7 @@ __all__ = [
     "ControlRecords",
     "Controls",
     "Peer",
+    "ask_peer",
     "capture_random_weights",
     "collect_peer",
     "control_results",

@@ -10,6 +10,7 @@ from experiments.asked import samples_of
 from experiments.behavior import Behavior, LocalRunner, label_behavior
 from experiments.captures import capture_into
 from experiments.config import RunConfig
+from experiments.controls.peer_words import LogOdds, check_questions, read_peer_words
 from experiments.progress import Reporter
 from experiments.records import read_rows, write_rows
 from experiments.run_folder import RunFolder
@@ -19,11 +20,12 @@ from hooks import CaptureSpec, Model, Prompt, check_lengths, load_model, plan_ca
 
 @dataclass(frozen=True)
 class Peer:
-    """What is known of the peer: its name, its states, and its behavior by item id."""
+    """What is known of the peer: its name, its states, its behavior by item id, and its words about itself."""
 
     name: str
     cache: ActivationsCache
     behavior: Mapping[str, Behavior]
+    words: LogOdds
 
     @classmethod
     def open(cls, config: RunConfig, folder: RunFolder) -> Peer | None:
@@ -32,14 +34,16 @@ class Peer:
             return None
         rows = [Behavior.from_row(row) for row in read_rows(folder.peer_behavior)]
         cache = ActivationsCache.open(folder.peer_cache)
-        return cls(config.peer, cache, {row.item: row for row in rows})
+        behavior = {row.item: row for row in rows}
+        return cls(config.peer, cache, behavior, read_peer_words(folder))
 
 
 def load_peer(config: RunConfig, items: Mapping[Task, Sequence[Item]]) -> Model:
-    """Load the peer and check that it can read all items and answer them.
+    """Load the peer and check that it can read all items, answer them and be asked about itself.
 
     Raises:
-        ValueError: it cannot be loaded, an item is too long for it, or it lacks the run's site; names the peer.
+        ValueError: it cannot be loaded, an item is too long for it, it lacks the run's site, or its vocabulary does not
+            tell the options of a question apart; names the peer.
     """
     assert config.peer is not None
     try:
@@ -50,16 +54,20 @@ def load_peer(config: RunConfig, items: Mapping[Task, Sequence[Item]]) -> Model:
             check_lengths(model, own, task.max_new_tokens)
             prompts += own
         plan_capture(model, prompts, peer_spec(config))
+        check_questions(model, config, items)
     except ValueError as error:
         raise ValueError(f"peer: {str(error).removeprefix('model: ')}") from error
     return model
 
 
 def collect_peer(
-    folder: RunFolder, config: RunConfig, items: Mapping[Task, Sequence[Item]], reporter: Reporter
+    folder: RunFolder,
+    config: RunConfig,
+    model: Model,
+    items: Mapping[Task, Sequence[Item]],
+    reporter: Reporter,
 ) -> None:
     """Let the peer read the items into a cache and answer them; what is there of both is picked up."""
-    model = load_peer(config, items)
     prompts = [item.prompt() for own in items.values() for item in own]
     capture_into(
         folder.peer_cache,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.controls.contexts import context_rows
 from experiments.controls.disagreement import NEUTRAL, peer_results
 from experiments.controls.fitted import fitted_controls
 from experiments.controls.output_side import output_rows
@@ -18,13 +19,13 @@ from probes import text_bins
 
 N_BINS = 5
 """Of the text's score within a fold."""
-N_STEPS = 4
+N_STEPS = 5
 """Steps that `control_results` reports."""
 
 
 @dataclass(frozen=True)
 class Controls:
-    """What `results.json` holds under `controls`, `output_side` and `peer`, and the rows of `results.csv`."""
+    """What `results.json` holds under `controls`, `output_side`, `contexts` and `peer`, and rows of `results.csv`."""
 
     result: dict[str, Any]
     table: list[dict[str, Any]]
@@ -47,9 +48,13 @@ def control_results(
     advance(1)
     output = output_rows(data, records.output_side, fitting, scoring)
     advance(1)
+    contexts = context_rows(data, rows["verbal"], fitting, scoring)
+    advance(1)
     peer, peer_rows = None, list[ControlRow]()
     if records.peer is not None:
-        peer, peer_rows = peer_results(data, records.peer, rows[NEUTRAL], fitting, scoring)
+        peer, peer_rows = peer_results(
+            data, records.peer, rows[NEUTRAL], rows["verbal"], fitting, scoring
+        )
     advance(1)
     return Controls(
         result={
@@ -62,11 +67,22 @@ def control_results(
                 },
             },
             "output_side": {row.name: row.to_json() for row in output},
+            "contexts": {
+                name: {which: row.to_json() for which, row in own.items()}
+                for name, own in contexts.items()
+            },
             "peer": peer,
         },
         table=[
             *selectivity_table(selective, len(set(data.groups))),
-            *(row.to_table() for row in (*fitted, *within.values(), *output, *peer_rows)),
+            *(
+                row.to_table()
+                for row in (
+                    *(*fitted, *within.values(), *output),
+                    *(row for own in contexts.values() for row in own.values()),
+                    *peer_rows,
+                )
+            ),
         ],
     )
 

@@ -19,7 +19,7 @@ from probes import (
     skip_reason,
 )
 
-Kind = Literal["control", "output", "peer"]
+Kind = Literal["control", "output", "peer", "context"]
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,26 @@
 
 from experiments.elicitation.ask import (
     ANSWER_TOKENS,
+    OTHER_CONTEXTS,
     Options,
     Questions,
     SelfPrediction,
     Words,
     generate_answers,
     option_spellings,
+    read_options,
     read_reports,
 )
 
 __all__ = [
     "ANSWER_TOKENS",
+    "OTHER_CONTEXTS",
     "Options",
     "Questions",
     "SelfPrediction",
     "Words",
     "generate_answers",
     "option_spellings",
+    "read_options",
     "read_reports",
 ]

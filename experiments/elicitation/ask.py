@@ -8,7 +8,7 @@ parsed, which is what a person would see.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +23,8 @@ ANSWER_TOKENS = 8
 Form = Literal["options", "percent", "value"]
 Words = Literal["full", "short"]
 """How much is answered in words: every wording, or the first alone."""
+OTHER_CONTEXTS = ("other_framing", "input_question")
+"""Contexts of METHODS section 1 beside the task and the self-prediction."""
 NOT_ASKED = "not asked"
 """Why a question whose options were read has no answer in words."""
 Options = tuple[Float[np.ndarray, " item"], Float[np.ndarray, " item"]]
@@ -35,7 +37,8 @@ class Questions:
 
     `options` are asked of the model about itself; `in_words` are those of them that are also answered
     in words, and `others` the first of them about another assistant; `percent` is how likely the event is; `values` are
-    the task's value questions.
+    the task's value questions. `apart` are asked in a stage of their own, for their log-odds and activations alone:
+    about the input itself, and about another assistant where that is not among `others`; by context.
     """
 
     options: tuple[Elicitation, ...]
@@ -43,22 +46,37 @@ class Questions:
     others: tuple[Elicitation, ...]
     percent: ValueQuestion
     values: tuple[ValueQuestion, ...]
+    apart: Mapping[str, tuple[Elicitation, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, task: Task, paraphrases: int, words: Words = "full") -> Questions:
+    def of(
+        cls, task: Task, paraphrases: int, words: Words = "full", other_contexts: bool = False
+    ) -> Questions:
         """Both orders of the first paraphrases; the first paraphrase is also asked about another assistant.
 
-        With `words` "short" only the first paraphrase is answered in words, and nothing is asked about another.
+        With `words` "short" only the first paraphrase is answered in words, and nothing is asked about another unless
+        `other_contexts` asks for it.
         """
         options, first = task.elicitations[: 2 * paraphrases], task.elicitations[:2]
         full = words == "full"
+        about_another = tuple(question.about_another() for question in first)
+        apart = {
+            **({} if full else {"other_framing": about_another}),
+            "input_question": task.event.input_questions(),
+        }
         return cls(
             options=options,
             in_words=options if full else first,
-            others=tuple(question.about_another() for question in first) if full else (),
+            others=about_another if full else (),
             percent=task.event.percent(),
             values=task.value_questions,
+            apart=apart if other_contexts else {},
         )
+
+    @property
+    def contexts(self) -> dict[str, tuple[Elicitation, ...]]:
+        """The contexts of METHODS section 1 beside the task and the self-prediction -> what is asked in them."""
+        return {**({"other_framing": self.others} if self.others else {}), **self.apart}
 
     @property
     def captured(self) -> tuple[Elicitation, ...]:
@@ -165,6 +183,32 @@ def read_reports(
                 )
             )
     return [row for item in items for row in rows[item.id]]
+
+
+def read_options(
+    items: Sequence[Item],
+    questions: Sequence[Elicitation],
+    logprobs: Callable[[Elicitation], Options],
+) -> list[SelfPrediction]:
+    """Log-odds of questions that are not answered in words, question by question."""
+    return [
+        SelfPrediction(
+            item=item.id,
+            task=item.task,
+            elicitation=question.name,
+            form="options",
+            framing=question.framing,
+            paraphrase=question.paraphrase,
+            order=question.order,
+            log_odds=odds,
+            menu_mass=mass,
+            answer=None,
+            parsed=None,
+            reason=NOT_ASKED,
+        )
+        for question in questions
+        for item, odds, mass in zip(items, *_log_odds(question, logprobs, len(items)), strict=True)
+    ]
 
 
 def _log_odds(

@@ -150,6 +150,11 @@ def test_tokens_that_decide_are_found_in_the_embedding_layer(world: World) -> No
     assert row.interval.estimate > 0.95
 
 
+def verbal(data: TaskData) -> Scored:
+    """The model's own words, which know the outcome in half of the elicitations."""
+    return Scored.fixed(data.log_odds.mean(axis=0))
+
+
 def quirks(world: World, *, knows_itself: bool) -> tuple[TaskData, Peer, np.ndarray, Scoring]:
     """Both models do what the item's nature and a quirk of their own say; the peer's states hold its own quirk."""
     nature, quirk, peers_quirk, blur = world.rng.normal(size=(4, world.n))
@@ -160,14 +165,21 @@ def quirks(world: World, *, knows_itself: bool) -> tuple[TaskData, Peer, np.ndar
     data = world.data(outcome, states, world.padded())
     cache = world.cache("peer", resid_post=world.padded(nature + peers_quirk))
     behavior = {row.item: row for row in world.behavior(peers_outcome)}
-    return data, Peer("other", cache, behavior), nature, scoring(data, states)
+    words = {
+        (item.id, e.name): value
+        for e in data.elicitations
+        for item, value in zip(
+            world.items, peers_outcome + world.rng.normal(size=world.n), strict=True
+        )
+    }
+    return data, Peer("other", cache, behavior, words), nature, scoring(data, states)
 
 
 @pytest.mark.parametrize("knows_itself", [False, True])
 def test_the_peers_quirks_alone_make_no_self_knowledge(world: World, knows_itself: bool) -> None:
     """METHODS, section 5: self minus peer is large on the disagreement subset with no self-knowledge at all."""
     data, peer, nature, own = quirks(world, knows_itself=knows_itself)
-    result, rows = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
+    result, rows = peer_results(data, peer, Scored.fixed(nature), verbal(data), FITTING, own)
     parted = result["disagreement"]
     assert parted["reason"] is None
     agree = np.array([peer.behavior[i].outcome for i in data.ids]) == data.outcome
@@ -178,7 +190,18 @@ def test_the_peers_quirks_alone_make_no_self_knowledge(world: World, knows_itsel
     assert abs(on_subset["neutral_probe"]["auroc"] - 0.5) < 0.15
     assert on_subset["peer_probe"]["probe_minus"]["ci"][0] > 0.15
     assert parted["beats_peer_and_neutral"] == knows_itself
-    assert {row.name for row in rows} >= {"peer_probe", "neutral_probe", "peer_behavior"}
+    assert {row.name for row in rows} >= {
+        "peer_probe",
+        "neutral_probe",
+        "peer_words",
+        "peer_behavior",
+    }
+    # The peer's words tell of the peer: where the two part they are wrong, and this model's own are right.
+    assert on_subset["peer_words"]["auroc"] < 0.3
+    assert on_subset["peer_words"]["verbal_minus"]["ci"][0] > 0.2
+    assert parted["words_beat_peer_and_neutral"]
+    assert "verbal_minus" not in on_subset["verbal"]
+    assert result["rows"]["peer_words"]["estimand"] == "fixed"
     assert all(row.kind == "peer" for row in rows)
 
 
@@ -187,7 +210,7 @@ def test_the_peers_behavior_is_a_fixed_score_and_ties_where_it_is_unscored(world
     item = data.ids[0]
     unscored = replace(peer.behavior[item], rate=None, outcome=None)
     peer = replace(peer, behavior={**peer.behavior, item: unscored})
-    result, _ = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
+    result, _ = peer_results(data, peer, Scored.fixed(nature), verbal(data), FITTING, own)
     assert result["unscored"] == 1
     did = np.array([0.5, *(peer.behavior[i].outcome for i in data.ids[1:])], dtype=float)
     pairs = [
@@ -201,12 +224,20 @@ def test_the_peers_behavior_is_a_fixed_score_and_ties_where_it_is_unscored(world
     assert row["auroc"] == pytest.approx(np.mean(pairs), abs=0.01)
 
 
+def test_words_that_say_what_the_text_says_beat_no_neutral_reader(world: World) -> None:
+    data, peer, nature, own = quirks(world, knows_itself=True)
+    read = Scored.fixed(nature)
+    result, _ = peer_results(data, peer, read, Scored.fixed(nature + 0.0), FITTING, own)
+    assert result["disagreement"]["words_beat_peer_and_neutral"] is False
+    assert result["rows"]["neutral_probe"]["verbal_minus"]["estimate"] == 0
+
+
 def test_too_few_disagreements_are_named(world: World) -> None:
     data, peer, nature, own = quirks(world, knows_itself=True)
     same = {row.item: row for row in world.behavior(data.outcome)}
     flipped = replace(same[data.ids[0]], outcome=1 - int(data.outcome[0]))
     peer = replace(peer, behavior={**same, data.ids[0]: flipped})
-    result, rows = peer_results(data, peer, Scored.fixed(nature), FITTING, own)
+    result, rows = peer_results(data, peer, Scored.fixed(nature), verbal(data), FITTING, own)
     assert result["disagreement"]["n_items"] == 1
     assert "items among 1" in result["disagreement"]["reason"]
     assert result["disagreement"]["beats_peer_and_neutral"] is None

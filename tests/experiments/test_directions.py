@@ -30,6 +30,7 @@ class Planted:
             SimpleNamespace(stratum=strata[i // 2 % len(strata)]) for i in range(len(self.ids))
         ]
         self.elicitations = ("one", "other")
+        self.contexts = {}
         self.cells = tuple(("resid_post", layer, "prompt_last") for layer in LAYERS)
         signal = np.outer(self.outcome - 0.5, 2.5 * np.eye(WIDTH)[axis])
         self.task_states = {layer: rng.normal(size=(len(self.ids), WIDTH)) for layer in LAYERS}

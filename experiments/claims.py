@@ -1,0 +1,232 @@
+"""The words that a run has earned (METHODS section 9): each with its numbers, or with what would test it.
+
+A word is earned by a comparison that was fixed beforehand, withheld where the comparison was made and does not hold,
+and not tested where it was not made. What an earned word does not show: anything that a stronger one stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.inequalities import DEFAULT_RULES
+from experiments.records import read_json
+
+if TYPE_CHECKING:
+    from experiments.finished import Run
+
+ALPHA = 0.05
+"""The largest p-value at which a null is beaten."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A word, whether it was earned (None: not tested), and why, in one sentence."""
+
+    word: str
+    earned: bool | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As a table or a page takes it."""
+        return asdict(self)
+
+
+def claims(run: Run, task: str | None = None) -> list[Claim]:
+    """The words of METHODS section 9 for one task of a finished run, in their order there.
+
+    Args:
+        run: as `load_run` gives it.
+        task: None means the only task of the run.
+
+    Raises:
+        ValueError: no such task in the run, or several and none named.
+    """
+    result = run.result(task)
+    causal = None
+    if run.folder.causal.is_file():
+        mend = f"delete it and run `{causal_command(run.path)}` again"
+        causal = read_json(run.folder.causal, mend)["tasks"].get(result["task"])
+    return claims_of(result, causal, run.path)
+
+
+def claims_of(result: Row, causal: Row | None, folder: Path | str) -> list[Claim]:
+    """The same from the results of one task.
+
+    Args:
+        result: of the task, from `results.json`.
+        causal: of the task, from `causal.json`, or None where nothing was intervened on.
+        folder: of the run; stands in the commands that would test what was not tested.
+    """
+    if result["skipped"]:
+        why = f"not tested: the task was skipped ({result['skipped']})"
+        return [Claim(word, None, why) for word in _TESTS]
+    if "activations" in result:
+        why = (
+            "not tested: an endpoint gives no activations; run the model itself, without --endpoint"
+        )
+        return [Claim(word, None, why) for word in _TESTS]
+    return [Claim(word, *test(result, causal, folder)) for word, test in _TESTS.items()]
+
+
+def is_decodable(result: Row) -> bool:
+    """Whether the probe beats the whole-group permutation null of its grid."""
+    p_max = result["probe"].get("p_max")
+    return p_max is not None and p_max < ALPHA
+
+
+def is_beyond_text(result: Row) -> bool:
+    """Whether the interval of what the probe adds to the text, stacked, lies above 0."""
+    return _is_above_zero((result.get("gap") or {}).get("beyond_text"))
+
+
+def peer_command(folder: Path | str) -> str:
+    """What adds a peer to a finished run and redoes only what depends on it."""
+    return f"selfprobe run --config {folder}/config.yaml --out {folder} --peer MODEL"
+
+
+def contexts_command(folder: Path | str) -> str:
+    """What adds the other framing and the input question to a finished run."""
+    return f"selfprobe run --config {folder}/config.yaml --out {folder} --other-contexts"
+
+
+def same_command(folder: Path | str) -> str:
+    """What does the stages that a run lacks."""
+    return f"selfprobe run --config {folder}/config.yaml --out {folder}"
+
+
+def causal_command(folder: Path | str) -> str:
+    """What intervenes on a finished run."""
+    return f"selfprobe causal {folder}"
+
+
+Verdict = tuple[bool | None, str]
+
+
+def _decodable(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    probe = result["probe"]
+    figures = f"AUROC {_shown(probe, 'auroc')}, p = {probe.get('p_max')} over the whole grid"
+    if is_decodable(result):
+        return True, f"the probe beats the whole-group permutation null ({figures})"
+    return False, f"the probe does not beat the whole-group permutation null ({figures})"
+
+
+def _beyond_text(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    gain = (result.get("gap") or {}).get("beyond_text")
+    figures = f"stacked gain {_shown(gain)}"
+    if not is_beyond_text(result):
+        return False, f"text and probe stacked do not beat the text alone ({figures})"
+    if result["breakdown"]["stage"] == "not_beyond_text":
+        margin = DEFAULT_RULES.delta
+        return False, f"the gain over the text is under the margin of {margin:g} ({figures})"
+    return True, f"text and probe stacked beat the text alone ({figures})"
+
+
+def _privileged(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    peer = result.get("peer")
+    if peer is None:
+        return None, _untested("no other model read the items", peer_command(folder))
+    parted = peer["disagreement"]
+    where = f"on the {parted['n_items']} items where it and {peer['model']} part"
+    if parted["reason"]:
+        more = "more items or another peer would test it (`--n`, `--peer`, a new folder)"
+        return None, f"not tested: {where} nothing can be scored ({parted['reason']}); {more}"
+    rows = parted["rows"]
+    figures = (
+        f"AUROC {_shown(rows['probe'], 'auroc')}, {_shown(rows['peer_probe'].get('probe_minus'))} above the peer's "
+        f"probe and {_shown(rows['neutral_probe'].get('probe_minus'))} above a neutral reader"
+    )
+    if parted["beats_peer_and_neutral"]:
+        return (
+            True,
+            f"{where} the probe beats both the peer's probe and a neutral reader ({figures})",
+        )
+    return (
+        False,
+        f"{where} the probe does not beat both the peer's probe and a neutral reader ({figures})",
+    )
+
+
+def _introspection(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    over_text = (result.get("gap") or {}).get("verbal_minus_text")
+    if over_text is None:
+        return None, _untested("these results hold no words against the text", same_command(folder))
+    if not _is_above_zero(over_text):
+        return False, f"its words do not beat the text (difference in AUROC {_shown(over_text)})"
+    peer = result.get("peer")
+    if peer is None:
+        return None, _untested("no other model was asked", peer_command(folder))
+    leads = {name: peer["rows"].get(name, {}).get("verbal_minus") for name in PEER_BASELINES}
+    missing = [what for name, what in PEER_BASELINES.items() if leads[name] is None]
+    if missing:
+        return None, _untested(f"these results lack {missing[0]}", same_command(folder))
+    figures = ", ".join(
+        [f"above the text {_shown(over_text)}"]
+        + [f"above {what} {_shown(leads[name])}" for name, what in PEER_BASELINES.items()]
+    )
+    if all(map(_is_above_zero, leads.values())):
+        return True, f"its words beat the text and every reading of the peer ({figures})"
+    return False, f"its words do not beat every reading of the peer ({figures})"
+
+
+PEER_BASELINES = {
+    "peer_words": "the peer's words",
+    "peer_behavior": "what the peer does",
+    "peer_probe": "the peer's probe",
+}
+"""Rows of the peer that a self-report must beat -> what they are."""
+
+
+def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    table = (causal or {}).get("dissociation") or {}
+    if not table.get("pattern"):
+        return None, _untested("nothing was intervened on", causal_command(folder))
+    found = f"the dissociation table says: {table['pattern']} ({_bare(table.get('sentence', ''))})"
+    return table["pattern"] == "tracks", found
+
+
+def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
+    steered = ((causal or {}).get("steering") or {}).get("behavior") or {}
+    p_random, p_shuffled = (steered.get(f"p_{null}") for null in ("random", "shuffled"))
+    if p_random is None or p_shuffled is None:
+        return None, _untested("nothing was intervened on", causal_command(folder))
+    figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
+    if max(p_random, p_shuffled) < ALPHA:
+        moves = "steering along the direction moves the behavior more than the nulls do"
+        return True, f"{moves} ({figures})"
+    return False, f"steering along the direction does not beat both nulls ({figures})"
+
+
+_TESTS = {
+    "decodable": _decodable,
+    "beyond the text": _beyond_text,
+    "privileged": _privileged,
+    "introspection": _introspection,
+    "tracks": _tracks,
+    "causal": _causal,
+}
+
+
+def _untested(why: str, command: str) -> str:
+    return f"not tested: {why}; `{command}` tests it"
+
+
+def _is_above_zero(row: Row | None) -> bool:
+    low = ((row or {}).get("ci") or [None])[0]
+    return low is not None and low > 0
+
+
+def _shown(row: Row | None, key: str = "estimate") -> str:
+    """An estimate with its interval."""
+    if row is None or row.get(key) is None:
+        return "unknown"
+    low, high = row["ci"]
+    return f"{row[key]:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _bare(sentence: str) -> str:
+    return sentence.rstrip(".")

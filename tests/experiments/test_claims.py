@@ -1,0 +1,176 @@
+"""The claim gate on made-up results: every word earned, withheld and not tested."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.claims import Claim, claims, claims_of
+from tests.experiments.made_up_results import difference, peer, predictor, task_result
+
+RUN = "runs/one"
+
+
+def earned(result: dict[str, Any], causal: dict[str, Any] | None = None) -> dict[str, Claim]:
+    return {one.word: one for one in claims_of(result, causal, RUN)}
+
+
+def with_peer(
+    *, probe: bool = True, leads: tuple[float, float, float] = (0.2, 0.2, 0.2)
+) -> dict[str, Any]:
+    result = task_result()
+    result["gap"]["verbal_minus_text"] = difference(0.15)
+    result["peer"] = peer(0.86)
+    result["peer"]["rows"]["peer_words"] = predictor(0.6)
+    names = ("peer_words", "peer_behavior", "peer_probe")
+    for name, lead in zip(names, leads, strict=True):
+        result["peer"]["rows"][name]["verbal_minus"] = difference(lead)
+    result["peer"]["disagreement"]["beats_peer_and_neutral"] = probe
+    return result
+
+
+def causes(
+    pattern: str = "tracks", p_random: float = 0.005, p_shuffled: float = 0.01
+) -> dict[str, Any]:
+    return {
+        "dissociation": {"pattern": pattern, "sentence": "Both moved."},
+        "steering": {"behavior": {"p_random": p_random, "p_shuffled": p_shuffled}},
+    }
+
+
+def test_all_words_can_be_earned() -> None:
+    found = earned(with_peer(), causes())
+    assert list(found) == [
+        "decodable", "beyond the text", "privileged", "introspection", "tracks", "causal",
+    ]  # fmt: skip
+    assert all(one.earned is True for one in found.values())
+    assert all("`" not in one.reason for one in found.values())
+
+
+@pytest.mark.parametrize("p_max", [0.05, 0.4, None])
+def test_an_outcome_is_decodable_below_the_level_alone(p_max: float | None) -> None:
+    result = with_peer()
+    result["probe"]["p_max"] = p_max
+    assert earned(result)["decodable"].earned is False
+    assert f"p = {p_max}" in earned(result)["decodable"].reason
+
+
+def test_a_gain_that_is_sure_and_small_is_not_beyond_the_text() -> None:
+    result = with_peer()
+    result["gap"]["beyond_text"] = {"estimate": 0.03, "ci": [0.01, 0.05]}
+    assert earned(result)["beyond the text"].earned is True
+    result["breakdown"]["stage"] = "not_beyond_text"
+    withheld = earned(result)["beyond the text"]
+    assert withheld.earned is False
+    assert "under the margin of 0.08 (stacked gain 0.03 [0.01, 0.05])" in withheld.reason
+    result["gap"]["beyond_text"] = {"estimate": 0.03, "ci": [-0.01, 0.07]}
+    assert "do not beat" in earned(result)["beyond the text"].reason
+
+
+def test_privileged_needs_both_readers() -> None:
+    assert earned(with_peer(probe=False))["privileged"].earned is False
+    reason = earned(with_peer())["privileged"].reason
+    assert "109 items" in reason
+    assert "some-other-model" in reason
+    assert "0.62 [0.57, 0.67]" in reason  # the probe there
+    assert "0.26 [0.21, 0.31] above the peer's probe" in reason
+
+
+def test_a_subset_that_cannot_be_scored_tests_nothing() -> None:
+    result = with_peer()
+    result["peer"] = peer(0.86, reason="no positive items among 3")
+    found = earned(result)["privileged"]
+    assert found.earned is None
+    assert "no positive items among 3" in found.reason
+
+
+@pytest.mark.parametrize("short", range(3))
+def test_introspection_needs_every_reading_of_the_peer(short: int) -> None:
+    leads = [0.2, 0.2, 0.2]
+    leads[short] = 0.04  # its interval holds 0
+    found = earned(with_peer(leads=tuple(leads)))["introspection"]
+    assert found.earned is False
+    assert "0.04 [-0.01, 0.09]" in found.reason
+
+
+def test_words_below_the_text_need_no_peer_to_be_withheld() -> None:
+    result = task_result()
+    result["gap"]["verbal_minus_text"] = difference(-0.2)
+    found = earned(result)["introspection"]
+    assert found.earned is False
+    assert "-0.20 [-0.25, -0.15]" in found.reason
+
+
+def test_what_was_not_tested_names_its_command() -> None:
+    result = task_result()
+    result["gap"]["verbal_minus_text"] = difference(0.2)
+    found = earned(result)
+    adds_peer = f"`selfprobe run --config {RUN}/config.yaml --out {RUN} --peer MODEL`"
+    for word, command in (
+        ("privileged", adds_peer),
+        ("introspection", adds_peer),
+        ("tracks", f"`selfprobe causal {RUN}`"),
+        ("causal", f"`selfprobe causal {RUN}`"),
+    ):
+        assert found[word].earned is None
+        assert command in found[word].reason
+        assert found[word].reason.startswith("not tested: ")
+
+
+def test_a_peer_of_an_older_version_was_not_asked() -> None:
+    result = with_peer()
+    del result["peer"]["rows"]["peer_words"]
+    found = earned(result)["introspection"]
+    assert found.earned is None
+    assert "the peer's words" in found.reason
+    assert f"`selfprobe run --config {RUN}/config.yaml --out {RUN}`" in found.reason
+
+
+@pytest.mark.parametrize("pattern", ["input moved", "report only", "behavior only", "undecided"])
+def test_only_one_pattern_tracks(pattern: str) -> None:
+    found = earned(with_peer(), causes(pattern))["tracks"]
+    assert found.earned is False
+    assert pattern in found.reason
+
+
+@pytest.mark.parametrize("p_values", [(0.05, 0.01), (0.01, 0.05)])
+def test_causal_needs_both_nulls(p_values: tuple[float, float]) -> None:
+    found = earned(with_peer(), causes("tracks", *p_values))["causal"]
+    assert found.earned is False
+    assert f"p = {p_values[0]} against random and {p_values[1]}" in found.reason
+
+
+def test_a_skipped_task_and_an_endpoint_earn_nothing() -> None:
+    skipped = task_result() | {"skipped": "no positive items among 60"}
+    words_alone = {"skipped": None, "activations": "an endpoint gives none"}
+    for result, why in ((skipped, "no positive items"), (words_alone, "without --endpoint")):
+        found = earned(result)
+        assert len(found) == 6
+        assert all(one.earned is None and why in one.reason for one in found.values())
+
+
+def test_a_run_is_read_with_what_was_intervened_on(tmp_path: Path) -> None:
+    file = tmp_path / "causal.json"
+    results = {"refusal": with_peer(), "difficulty": task_result("difficulty")}
+    run: Any = SimpleNamespace(
+        path=tmp_path, folder=SimpleNamespace(causal=file), result=lambda task: results[task]
+    )
+    assert {one.word: one.earned for one in claims(run, "refusal")}["causal"] is None
+    file.write_text(json.dumps({"tasks": {"refusal": causes()}}))
+    assert {one.word: one.earned for one in claims(run, "refusal")}["causal"] is True
+    assert {one.word: one.earned for one in claims(run, "difficulty")}["causal"] is None
+    file.write_text('{"tasks"')
+    with pytest.raises(ValueError, match=r"causal.json is damaged .* `selfprobe causal"):
+        claims(run, "refusal")
+
+
+def test_claims_are_of_the_results_alone() -> None:
+    result = with_peer()
+    before = copy.deepcopy(result)
+    claims_of(result, causes(), RUN)
+    assert result == before
