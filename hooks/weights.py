@@ -218,18 +218,26 @@ def _concatenate(parts: Sequence[Path], path: Path) -> None:
                 shutil.copyfileobj(source, whole)
 
 
+def cache_root() -> Path:
+    """Where converted weights and the like are kept: `$SELFPROBE_CACHE`, or a folder of the user's cache."""
+    return Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
+
+
 def _converted_folder(sha256: str) -> Path:
-    root = Path(os.environ.get("SELFPROBE_CACHE") or "~/.cache/selfprobe").expanduser()
-    return root / "models" / sha256
+    return cache_root() / "models" / sha256
 
 
 def _converted(sha256: str, convert: Callable[[Path], None]) -> Path:
-    """Return the folder of converted weights, which appears whole or not at all.
+    """Return the folder of converted weights."""
+    return made_once(_converted_folder(sha256), convert)
 
-    The lock makes a second process wait instead of converting too, and is released by the system
+
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder that `make` fills (it is given an empty one) unless it is there; it appears whole or not at all.
+
+    The lock makes a second process wait instead of making it too, and is released by the system
     when its holder is killed; what a killed holder left behind is removed by the next.
     """
-    folder = _converted_folder(sha256)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -239,7 +247,7 @@ def _converted(sha256: str, convert: Callable[[Path], None]) -> Path:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
             try:
-                convert(aside)
+                make(aside)
             except ValueError:
                 shutil.rmtree(aside, ignore_errors=True)
                 raise

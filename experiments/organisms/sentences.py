@@ -142,13 +142,20 @@ class Drawn:
 
     Attributes:
         tokens: `[item, N_WORDS]`.
-        feature: the exclusive or, `[item]`.
-        decoy: the visible bit, `[item]`.
+        person, place, decoy: the bit of each planted word, `[item]`.
+        complete_at: index of the word with which both hidden bits are known, `[item]`.
     """
 
     tokens: Int[np.ndarray, "item word"]
-    feature: Int[np.ndarray, " item"]
+    person: Int[np.ndarray, " item"]
+    place: Int[np.ndarray, " item"]
     decoy: Int[np.ndarray, " item"]
+    complete_at: Int[np.ndarray, " item"]
+
+    @property
+    def feature(self) -> Int[np.ndarray, " item"]:
+        """The exclusive or, `[item]`."""
+        return self.person ^ self.place
 
 
 class TokenSampler:
@@ -174,9 +181,9 @@ class TokenSampler:
         form = rng.integers(len(FORMS), size=n)
         choice = rng.integers(self._n_choices[form])
         tokens = self._ids[form[:, None], np.arange(N_WORDS), choice]
-        bits = {
-            planted: choice[np.arange(n), where[form]] >= len(BITS[planted][0])
-            for planted, where in self._where.items()
-        }
-        feature = bits[PERSON] ^ bits[PLACE]
-        return Drawn(tokens, feature.astype(int), bits[THING].astype(int))
+        person, place, thing = (
+            (choice[np.arange(n), self._where[planted][form]] >= len(BITS[planted][0])).astype(int)
+            for planted in PLANTED
+        )
+        complete_at = np.maximum(self._where[PERSON][form], self._where[PLACE][form])
+        return Drawn(tokens, person, place, thing, complete_at)

@@ -40,6 +40,7 @@ class XorTask(CompletionTask):
         question=f"Would <your> reply be the word {HAPPENS}",
         yes=f"<Your> reply would be the word {HAPPENS}.",
         no=f"<Your> reply would be the word {FAILS}.",
+        about_input='Message: "{prompt}"\n\nDoes this message name an animal',
     )
 
     def items(self) -> list[Item]:
