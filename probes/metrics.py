@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
+from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, cohen_kappa_score, roc_curve
 
 from probes.splits import binary_labels
@@ -193,7 +194,7 @@ def _hit_and_false_alarm(y: ArrayLike, answers: ArrayLike) -> tuple[float, float
 def d_prime(y: ArrayLike, answers: ArrayLike) -> float:
     """z(hit rate) - z(false-alarm rate) of yes/no answers, log-linear correction (Hautus 1995)."""
     hit_rate, false_alarm_rate = _hit_and_false_alarm(y, answers)
-    return float(norm.ppf(hit_rate) - norm.ppf(false_alarm_rate))
+    return float(ndtri(hit_rate) - ndtri(false_alarm_rate))
 
 
 def criterion(y: ArrayLike, answers: ArrayLike) -> float:
@@ -202,7 +203,7 @@ def criterion(y: ArrayLike, answers: ArrayLike) -> float:
     Positive: the answers say "no" more often than a neutral observer would.
     """
     hit_rate, false_alarm_rate = _hit_and_false_alarm(y, answers)
-    return float(-(norm.ppf(hit_rate) + norm.ppf(false_alarm_rate)) / 2)
+    return float(-(ndtri(hit_rate) + ndtri(false_alarm_rate)) / 2)
 
 
 def skill(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 
 class Variance(NamedTuple):
@@ -75,9 +74,10 @@ class SameFoldPairs:
             present, local = np.unique(
                 codes[np.concatenate([positive, negative])], return_inverse=True
             )
-            of_positive = _indicator(local[: len(positive)], len(present))
-            of_negative = _indicator(local[len(positive) :], len(present))
-            block = (of_negative @ (of_positive @ residual).T).T
+            block = np.zeros((len(present), len(present)))
+            of_positive, first = _sums_by_group(residual, local[: len(positive)])
+            of_both, second = _sums_by_group(of_positive.T, local[len(positive) :])
+            block[np.ix_(first, second)] = of_both.T
             own = block.diagonal().copy()
             block = block + block.T
             np.fill_diagonal(block, own)
@@ -96,6 +96,12 @@ class SameFoldPairs:
         return Variance(n_groups / (n_groups - 1) * total, max(degrees * kept**2, least))
 
 
-def _indicator(codes: NDArray[np.int64], n_groups: int) -> Any:
-    ones = np.ones(len(codes))
-    return sparse.csr_array((ones, (codes, np.arange(len(codes)))), (n_groups, len(codes)))
+def _sums_by_group(
+    rows: NDArray[np.float64], group_of: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Sums of the rows of every group, and the groups."""
+    order = np.argsort(group_of, kind="stable")
+    present, starts = np.unique(group_of[order], return_index=True)
+    if not len(present):
+        return np.zeros((0, rows.shape[1])), present
+    return np.add.reduceat(rows[order], starts, axis=0), present
