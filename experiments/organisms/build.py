@@ -16,6 +16,7 @@ from experiments.organisms import sentences
 from experiments.organisms.recipes import ORGANISMS, Recipe
 from experiments.organisms.training import (
     FEATURE_LAYER,
+    SCALE,
     Training,
     make_module,
     planted_direction,
@@ -45,7 +46,7 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
         training: other settings of the optimizer; another organism lies in another folder.
 
     Returns:
-        A folder with config, weights, tokenizer and `organism.json` (the recipe, the planted direction and its layer).
+        A folder with config, weights, tokenizer and `organism.json` (see `Organism`).
 
     Raises:
         ValueError: an unknown kind.
@@ -70,6 +71,7 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
             "training": asdict(settings),
             "layer": FEATURE_LAYER,
             "direction": planted_direction().tolist(),
+            "scale": SCALE,
         }
         with quiet_transformers():
             module.save_pretrained(empty)
