@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.breakdown import Breakdown
-from experiments.claims import Claim, claims, same_command
+from experiments.claims import THE_RUN, Claim, claims, claims_of, same_command
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
 from experiments.locate import Location
@@ -257,11 +257,18 @@ class Run:
             for name, paths in write_direction_figures(directions, folder.figures).items():
                 figures[name] |= paths
         for name, paths in figures.items():
-            paths |= {svg.stem: svg for svg in sorted(folder.figures.glob(f"causal-{name}*.svg"))}
+            for svg in sorted(folder.figures.glob(f"causal-{name}-*.svg")):
+                paths[f"causal{svg.stem.removeprefix(f'causal-{name}')}"] = svg
+        causal = self._added("causal.json")
+        interventions = (causal or {}).get("tasks") or {}
         beside = Beside(
             directions=directions,
             location=self._added("locate.json"),
-            causal=self._added("causal.json"),
+            causal=causal,
+            claims={
+                name: claims_of(result, interventions.get(name), THE_RUN)
+                for name, result in self.results["tasks"].items()
+            },
         )
         write_page(self.results, self.scores, figures, folder.page, beside=beside)
 

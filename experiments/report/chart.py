@@ -12,7 +12,8 @@ from math import ceil, floor
 
 import numpy as np
 
-from experiments.report.formatting import number
+from experiments.report.formatting import estimate, number
+from experiments.report.grid import Grid
 from experiments.report.layers import layer_ticks
 from experiments.report.metric import Metric
 
@@ -23,12 +24,17 @@ LEFT, RIGHT, TOP, BOTTOM = 48.0, 12.0, 26.0, 40.0
 
 @dataclass(frozen=True)
 class Series:
-    """A value a layer. `thin` ones stand behind the others and are left out of what is told of a layer."""
+    """A value a layer, and its interval if it has one; `thin` ones stand behind and are not told of."""
 
     name: str
     look: str
     values: Sequence[float | None]
     thin: bool = False
+    cis: Sequence[Sequence[float | None] | None] | None = None
+
+    def told(self, index: int) -> str:
+        """The value of one layer."""
+        return estimate(self.values[index], self.cis[index] if self.cis else None)
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,7 @@ class Chart:
     columns: tuple[Column, ...]
     first: int
     """Index of the column that is told of to begin with."""
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    values: Grid
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
@@ -136,7 +141,7 @@ def layer_chart(
     rows = tuple(
         (
             str(layer),
-            *(number(one.values[index]) for one in shown),
+            *(one.told(index) for one in shown),
             *([_range(band[index])] if band else []),
         )
         for index, layer in enumerate(layers)
@@ -162,8 +167,7 @@ def layer_chart(
         y_ticks=tuple((scale.y(tick), f"{tick:.{scale.decimals}f}") for tick in scale.ticks),
         columns=columns,
         first=begin,
-        heads=heads,
-        rows=rows,
+        values=Grid(f"{title}, the values of every layer", heads, rows),
     )
 
 
@@ -212,7 +216,7 @@ def _columns(layers: Sequence[int], series: Sequence[Series], scale: _Scale) -> 
     between = [(a + b) / 2 for a, b in pairwise(middles)]
     edges = [LEFT, *between, WIDTH - RIGHT]
     for index, layer in enumerate(layers):
-        told = "; ".join(f"{one.name} {number(one.values[index])}" for one in series)
+        told = "; ".join(f"{one.name} {one.told(index)}" for one in series)
         left, right = edges[index], edges[index + 1]
         yield Column(
             layer, round(left, 1), round(right - left, 1), middles[index], f"layer {layer}: {told}"

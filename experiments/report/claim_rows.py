@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
+from experiments.claims import Claim
 
-class Claim(Protocol):
-    """A word, whether it was earned (None: not tested), and the reason."""
-
-    @property
-    def word(self) -> str:
-        """The word."""
-
-    @property
-    def earned(self) -> bool | None:
-        """Whether the run has earned it; None where nothing tested it."""
-
-    @property
-    def reason(self) -> str:
-        """The figures it stands on, why it is withheld, or which command tests it."""
+_STATES = {True: ("✓", "earned"), False: ("✗", "withheld"), None: ("?", "not tested")}
 
 
 @dataclass(frozen=True)
@@ -34,6 +21,8 @@ class ClaimRow:
 
 
 def claim_rows(claims: Iterable[Claim]) -> list[ClaimRow]:
-    """The claims in their order."""
-    states = {True: ("✓", "earned"), False: ("✗", "withheld"), None: ("?", "not tested")}
-    return [ClaimRow(one.word, *states[one.earned], one.reason) for one in claims]
+    """The claims in their order; what the state says is not said again in the reason."""
+    return [
+        ClaimRow(one.word, *_STATES[one.earned], one.reason.removeprefix("not tested: "))
+        for one in claims
+    ]

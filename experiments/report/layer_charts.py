@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.report.chart import Chart, Level, Point, Series, Upright, layer_chart
-from experiments.report.formatting import bracket, estimate, number
+from experiments.report.formatting import estimate
 from experiments.report.layers import CONTEXTS, has_layers, selected_position
 from experiments.report.metric import METRICS, metric_of
 from experiments.report.predictors import result_row
@@ -56,56 +56,46 @@ def curves_chart(task_result: Mapping[str, Any]) -> Chart | None:
 
 
 RACERS = {
-    "probe": ("probe at the answer slot", "report_probe"),
+    "task": ("probe, task prompt", "probe"),
+    "slot": ("probe, answer slot", "report_probe"),
     "words": ("words, by the logit lens", "verbal"),
+    "transferred": ("task probe, moved to the answer slot", "transferred_probe"),
 }
-"""Key of `race` -> its name and look."""
+"""Predictor of `by_layer` -> its name and look."""
+
+_RISES = {"probe": "slot", "words": "words"}
+"""Key of `half_rise` -> the predictor that rises."""
 
 
 def race_chart(location: Mapping[str, Any]) -> Chart | None:
-    """Probe and verbal log-odds at the answer slot, layer by layer, with the layers of half their rise.
+    """What is read at each layer by probes, and by the words through the logit lens; the layers of half their rise.
 
     Args:
-        location: the task's entry in `locate.json`; None where it holds no race.
+        location: the task's entry in `locate.json`; None where it holds fewer than two layers.
     """
-    race, layers = location.get("race") or {}, location.get("layers") or []
-    series = [
-        Series(name, look, race[key]) for key, (name, look) in RACERS.items() if race.get(key)
-    ]
-    if len(layers) < 2 or not series:
+    layers, by_layer = location.get("layers") or [], location.get("by_layer") or []
+    if len(layers) < 2:
         return None
-    moved = [row.get("transferred") for row in location.get("by_layer") or []]
-    if len(moved) == len(layers) and any(value is not None for value in moved):
-        series.append(Series("task probe, moved to the slot", "transferred_probe", moved))
-    half = race.get("half_rise") or {}
+    half = (location.get("race") or {}).get("half_rise") or {}
     return layer_chart(
         "The race of layers",
         layers,
-        series,
+        [
+            Series(
+                name,
+                look,
+                [row[key] for row in by_layer],
+                cis=[(row.get("ci") or {}).get(key) for row in by_layer],
+            )
+            for key, (name, look) in RACERS.items()
+            if all(key in row for row in by_layer)
+        ],
         metric=METRICS["auroc"],
         uprights=[
             Upright(
-                f"half of the lead of the {RACERS[key][0]}: layer {number(half[key], decimals=0)}",
-                look,
-                half[key],
+                f"half of its rise, {RACERS[key][0]}: layer {half[of]}", RACERS[key][1], half[of]
             )
-            for key, (_, look) in RACERS.items()
-            if half.get(key) is not None
+            for of, key in _RISES.items()
+            if half.get(of) is not None
         ],
     )
-
-
-def race_sentence(location: Mapping[str, Any]) -> str:
-    """Who reaches half of its own lead first, and by how many layers; empty where that is not known."""
-    half = (location.get("race") or {}).get("half_rise") or {}
-    difference = half.get("difference") or {}
-    if half.get("probe") is None or half.get("words") is None:
-        return ""
-    sentence = (
-        f"Half of its own lead is reached by the probe at layer {number(half['probe'], decimals=0)} and by the words "
-        f"at layer {number(half['words'], decimals=0)}"
-    )
-    if difference.get("estimate") is None:
-        return sentence + "."
-    apart = f"{number(difference['estimate'], signed=True, decimals=1)} {bracket(difference.get('ci'))}".strip()
-    return f"{sentence}: words minus probe {apart} layers."

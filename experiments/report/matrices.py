@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from experiments.report.controls import Line
 from experiments.report.figures import FigurePaths, new_figure
 from experiments.report.formatting import auroc, bracket, number
+from experiments.report.grid import Grid
 from experiments.report.layers import layer_edges, layer_ticks
 from experiments.report.style import INK, LOOKS, MUTED, save, styled
 
@@ -137,17 +137,8 @@ def figure_texts(directions: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return texts
 
 
-@dataclass(frozen=True)
-class MatrixTable:
-    """A transfer matrix as a table: a row a place of training, a column a place of testing."""
-
-    title: str
-    names: list[str]
-    rows: list[tuple[str, list[str]]]
-
-
-def matrix_tables(directions: Mapping[str, Any] | None, task: str) -> list[MatrixTable]:
-    """The transfer matrices of a task, those of one place left out."""
+def matrix_tables(directions: Mapping[str, Any] | None, task: str) -> list[Grid]:
+    """The transfer matrices of a task, a row a place of training, a column a place of testing."""
     found = ((directions or {}).get("tasks") or {}).get(task)
     if directions is None or not found:
         return []
@@ -157,9 +148,12 @@ def matrix_tables(directions: Mapping[str, Any] | None, task: str) -> list[Matri
     for over, matrix in matrices.items():
         if matrix and len(matrix["names"]) > 1:
             names = [WHERE.get(name, str(name)) for name in matrix["names"]]
-            cells = [[auroc(entry) for entry in row] for row in matrix["entries"]]
-            rows = list(zip(names, cells, strict=True))
-            tables.append(MatrixTable(f"Moved between {over}", names, rows))
+            rows = [
+                (name, *(auroc(entry) for entry in row))
+                for name, row in zip(names, matrix["entries"], strict=True)
+            ]
+            title = f"AUROC, moved between {over}: the values"
+            tables.append(Grid(title, ("Trained on, tested on", *names), tuple(rows)))
     return tables
 
 

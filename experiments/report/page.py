@@ -100,6 +100,7 @@ def _environment() -> Environment:
         estimate=formatting.estimate,
         bracket=formatting.bracket,
         coded=formatting.coded,
+        sentence_case=lambda text: text[:1].upper() + text[1:],
     )
     return environment
 

@@ -51,7 +51,7 @@ class Link:
     estimate: str = ""
     interval: str = ""
     against: str = ""
-    place: str = ""
+    place: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def draw_path(task_result: Mapping[str, Any], location: Mapping[str, Any] | None
             "words", "yes/no odds", "verbal", task_result, _lens_profile(location), mark, note
         ),
     )
-    sentence = str(loss.get("sentence") or "")
+    sentence = loss.get("sentence") or task_result["breakdown"].get("sentence") or ""
     return Drawing(stations, links, sentence, _describe(where, stations, links))
 
 
@@ -162,13 +162,18 @@ def _link(index: int, state: str, breakdown: Mapping[str, Any], loss: Mapping[st
         number(row["estimate"], signed=True),
         bracket(row["ci"]),
         against,
-        _place(loss) if state == "lost" else "",
+        _place(loss) if state == "lost" else (),
     )
 
 
-def _place(loss: Mapping[str, Any]) -> str:
-    parts = [] if loss.get("layer") is None else [f"layer {loss['layer']}"]
-    return ", ".join([*parts, *([str(loss["position"])] if loss.get("position") else [])])
+def _place(loss: Mapping[str, Any]) -> tuple[str, ...]:
+    parts = []
+    if loss.get("layer") is not None:
+        ends = ["none" if end is None else str(end) for end in loss.get("layer_ci") or []]
+        parts.append(f"layer {loss['layer']}" + (f" [{', '.join(ends)}]" if ends else ""))
+    if loss.get("position"):
+        parts.append(str(loss["position"]))
+    return tuple(parts)
 
 
 def _station(
@@ -207,7 +212,7 @@ def _describe(where: str, stations: Sequence[Station], links: Sequence[Link]) ->
     for i, link in enumerate(links):
         if link.note:
             figure = f" ({link.estimate} {link.interval} {link.against})" if link.estimate else ""
-            place = f" at {link.place}" if link.place else ""
+            place = f" at {', '.join(link.place)}" if link.place else ""
             between = f"between {stations[i].name} and {stations[i + 1].name}"
             marked.append(f"; marked {link.note} {between}{place}{figure}")
     noted = [f"; {station.name}: {station.note}" for station in stations if station.note]

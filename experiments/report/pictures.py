@@ -33,9 +33,9 @@ CAPTIONS = {
     "layers": "AUROC of a probe at each layer, in the prompt itself and in the prompt that asks "
     "the model about its answer; thin lines are other positions. Large markers are the scores of "
     "the nested selection, the ones to quote.",
-    "race": "What can be read at the answer slot, layer by layer: by a probe, and by the model's own final norm and "
-    "unembedding, which turn a layer into the odds of the words. Where the probe is ahead, the outcome is there and "
-    "not yet in the form that the words are made of.",
+    "race": "Probes in the prompt itself, at the answer slot, and trained in the one and moved to the other; and the "
+    "words as the model's own final norm and unembedding read them off each layer (the logit lens). Where the probe at "
+    "the slot is ahead of the words, the outcome is there and not yet in the form that words are made of.",
     "heatmap": "The same grid over token positions; frames mark the selected cells.",
     "predictors": "All on the same items, folds and pairs, with 95% intervals.",
     "roc": "Of the first regrouping, the mean over its folds: only pairs that the same fitted model scored count. The "

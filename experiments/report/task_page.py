@@ -9,13 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.claims import Claim
 from experiments.report import formatting
 from experiments.report.causes import causes
-from experiments.report.claim_rows import Claim, claim_rows
+from experiments.report.claim_rows import claim_rows
 from experiments.report.controls import control_lines, peer_table
 from experiments.report.disagreement import disagreements
 from experiments.report.evidence import evidence_rows
-from experiments.report.layer_charts import curves_chart, race_chart, race_sentence
+from experiments.report.layer_charts import curves_chart, race_chart
 from experiments.report.limits import task_limits
 from experiments.report.matrices import degeneracy_lines, figure_texts, matrix_tables
 from experiments.report.path import draw_path
@@ -122,8 +123,11 @@ def task_page(
         "curves": curves_chart(task_result),
         "located": bool(location),
         "race": race_chart(location),
-        "race_sentence": race_sentence(location),
-        "not_located": location.get("skipped") or {},
+        "race_sentence": (location.get("race") or {}).get("sentence") or "",
+        "not_located": {
+            str(what).replace("_", " "): why
+            for what, why in (location.get("skipped") or {}).items()
+        },
         "causes": causes(intervened) if intervened else None,
         "causal_figures": causal_pictures(figures),
         "moved": matrix_tables(beside.directions, name),

@@ -1,8 +1,7 @@
 """The one sentence of a task, and what its numbers allow it to say.
 
-"decodable" costs a p-value of the grid under 0.05, "beyond the text" an interval of the stacked
-gain above 0. Nothing here was intervened on and no other model was read, so stronger words are out
-of reach.
+"decodable" and "beyond the text" are earned as everywhere (`experiments.claims`). Nothing here was intervened on and
+no other model was read, so stronger words are out of reach.
 """
 
 from __future__ import annotations
@@ -10,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.claims import is_beyond_text, is_decodable
 from experiments.report.formatting import auroc, counted, estimate, gain, p_value
 from experiments.report.phrases import Phrase, sentence
 from experiments.report.words_only import is_words_only, words_only_phrases
-
-ALPHA = 0.05
-"""The largest p-value of the grid at which an outcome is called decodable."""
-
 
 STAGES = {
     "not_beyond_text": "Not more than the text",
@@ -36,18 +32,6 @@ def stage(task_result: Mapping[str, Any]) -> str:
     if name not in STAGES:
         raise ValueError(f"breakdown.stage is {name!r}: expected one of {', '.join(STAGES)}")
     return str(name)
-
-
-def is_decodable(task_result: Mapping[str, Any]) -> bool:
-    """Whether the probe beats the whole-group permutation null of its grid."""
-    p_max = task_result["probe"].get("p_max")
-    return p_max is not None and p_max < ALPHA
-
-
-def is_beyond_text(task_result: Mapping[str, Any]) -> bool:
-    """Whether the interval of what the probe adds to the text, stacked, lies above 0."""
-    ci = ((task_result.get("gap") or {}).get("beyond_text") or {}).get("ci") or [None]
-    return ci[0] is not None and ci[0] > 0
 
 
 def verdict(model: str, task_result: Mapping[str, Any]) -> list[Phrase]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
+
+from experiments.claims import Claim
 
 POSITIONS = ("instruction_last", "mean_instruction", "template_1", "template_2", "prompt_last")
 BEHAVIORS = {"refusal": "declines the request", "difficulty": "answers correctly"}
@@ -294,75 +296,103 @@ def _scores(name: str, n: int, seed: int) -> pd.DataFrame:
 
 
 def location(n_layers: int = 30) -> dict[str, Any]:
-    """A task's entry in locate.json: the words rise ten layers after the probe, and less."""
+    """A task's entry in locate.json: the words rise later than the probe, and less."""
+    curves = {
+        "task": curve(0.86, 17, n_layers),
+        "slot": curve(0.81, 21, n_layers),
+        "transferred": curve(0.7, 21, n_layers),
+        "words": [0.5 + 0.3 * (value - 0.5) for value in curve(0.6, 40, n_layers)],
+    }
     layers = list(range(n_layers))
-    probe, words = curve(0.81, 21, n_layers), [0.5 + 0.3 * (v - 0.5) for v in curve(0.6, 40)]
+    rises = {"probe": 11, "words": 20}
     return {
+        "task": "refusal",
         "loss": {
             "stage": "not_read_out",
-            "layer": 21,
+            "layer": 12,
+            "layer_ci": [9, None],
             "position": "prompt_last",
-            "sentence": "The outcome is there up to layer 21 of the answer slot, and its words do not read it out.",
+            "sentence": "At the answer slot the words fall behind the probe from layer 12 [9, none] on.",
         },
         "layers": layers,
+        "position": "prompt_last",
         "by_layer": [
-            {
-                "layer": layer,
-                "task": curve(0.86, 17, n_layers)[layer],
-                "slot": probe[layer],
-                "transferred": 0.5 + 0.6 * (probe[layer] - 0.5),
-                "words": words[layer],
-            }
+            {"layer": layer, **{name: values[layer] for name, values in curves.items()}}
+            | {"ci": {name: [v[layer] - 0.05, v[layer] + 0.05] for name, v in curves.items()}}
             for layer in layers
         ],
         "race": {
-            "probe": probe,
-            "words": words,
-            "half_rise": {"probe": 11, "words": 20, "difference": difference(9.0, 3.5)},
+            "probe": curves["slot"],
+            "words": curves["words"],
+            "baseline": {"probe": 0.5, "words": 0.5},
+            "half_rise": rises
+            | {"ci": {"probe": [9, 13], "words": [15, 27]}, "difference": difference(9.0, 3.5)},
+            "sentence": "The words rise after the probe (+9 layers [6, 12]).",
         },
-        "skipped": {"peer words": "no other model was asked; `selfprobe run --peer MODEL` adds it"},
+        "transfer": {},
+        "skipped": {"peer": "no other model read the items; `selfprobe run --peer MODEL` adds it"},
     }
 
 
 def effect(estimate: float, half: float = 0.1, p: float | None = None) -> dict[str, Any]:
-    return difference(estimate, half) | {"p": p, "n": 320, "n_null": 199 if p else None}
+    row = difference(estimate, half) | {"n": 96, "n_groups": 40, "n_null": 199 if p else 0}
+    return row | ({"p": p, "p_random": p, "p_shuffled": p} if p else {})
 
 
 def causal() -> dict[str, Any]:
-    """A task's entry in causal.json: the behavior moves and the report does not."""
+    """A task's entry in causal.json: the behavior moves and the reports do not."""
     doses = [-2.0, -1.0, 0.0, 1.0, 2.0]
-    measures = {"behavior": 0.9, "self_report": 0.05, "other_report": 0.02, "input_question": 0.04}
-    return {
-        "steering": {
-            name: {
-                "doses": doses,
-                "direction": [slope * dose for dose in doses],
-                "random": [[0.1 * dose for dose in doses]] * 3,
-                "shuffled": [[0.05 * dose for dose in doses]] * 3,
-                "p_random": 0.005 if slope > 0.5 else 0.4,
-                "p_shuffled": 0.005 if slope > 0.5 else 0.55,
-            }
-            for name, slope in measures.items()
-        },
-        "ablation": {"mean": {"behavior": effect(-0.6, p=0.005), "self_report": effect(-0.02)}},
-        "patching": {"opposite label": effect(0.44), "same label": effect(0.03)},
-        "dissociation": {
-            "rows": {name: effect(slope, p=0.005) for name, slope in measures.items()},
-            "pattern": "behavior only",
-            "sentence": "Steered along the direction, the behavior moves and the report about it does not.",
-        },
-        "shift": {"fits the changed behavior better": effect(0.01)},
-        "guards": {"kl": 0.012, "perplexity ratio": 1.04},
-        "notes": [
-            "No donors were left for patching back; `selfprobe causal RUN --n 200` gives more"
-        ],
+    slopes = {"behavior": 0.9, "self_report": 0.05, "other_report": 0.02, "input_question": 0.04}
+    moves = {name: "moves" if slope > 0.5 else "does not move" for name, slope in slopes.items()}
+    effects = {
+        name: effect(slope, p=0.005 if slope > 0.5 else 0.4) | {"moved": moves[name]}
+        for name, slope in slopes.items()
     }
-
-
-class Claim(NamedTuple):
-    word: str
-    earned: bool | None
-    reason: str
+    steered = {
+        name: effects[name]
+        | {"doses": doses, "direction": [slope * dose for dose in doses]}
+        | {"within": [False, True, True, True, False]}
+        for name, slope in slopes.items()
+    }
+    return {
+        "steering": {"unit": {"length": 3.1, "what": "root mean square distance"}, "test_dose": 1.0}
+        | steered,
+        "ablation": {
+            "zero_warning": "projection to zero adds the direction",
+            "behavior": {
+                "gap_before": effect(1.4),
+                "mean": {"probe": {"mean_shift": effect(-0.02), "gap_change": effect(-0.61)}},
+            },
+        },
+        "patching": [
+            {"from": "task", "from_position": "prompt_last", "readout": "self_report"}
+            | {"into": "self_prediction", "into_position": "prompt_last"}
+            | {"recovery": {donor: effect(0.1) for donor in ("opposite", "same", "random")}}
+            | {"label_effect": effect(0.44)}
+        ],
+        "dissociation": {
+            "rows": effects,
+            "item_by_item": effect(0.07),
+            "self_report_more_than": {"other_report": effect(0.03)},
+            "pattern": "behavior only",
+            "sentence": "The behavior moves and the self-report does not: the report is blind to it.",
+        },
+        "shift": {
+            "dose": 1.0,
+            "probe": {
+                "n": 48,
+                "n_flipped": 11,
+                "self_report": effect(0.01),
+                "verdict": "undecided",
+            },
+        },
+        "guards": {
+            "doses": [1.0, 2.0],
+            "within": [True, False],
+            "probe": {"kl": [0.012, 0.4], "perplexity": [1.01, 1.4]},
+        },
+        "notes": ["Directions are added at prompt_last; `selfprobe causal RUN` adds more"],
+    }
 
 
 def claims() -> list[Claim]:

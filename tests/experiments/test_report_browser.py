@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report import Beside, write_figures, write_page
+from experiments.report import Beside, write_page
 from tests.experiments import browser as chromium
 from tests.experiments import made_up_results as made_up
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 HOSTILE = '</td></table><script>window.hacked = 1</script>"><img src=x onerror="window.hacked = 2"> {{ 7*7 }}'
-N_ITEMS = 320
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width="90" height="60"/></svg>'
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -26,13 +26,15 @@ pytestmark = pytest.mark.xdist_group("browser")
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    scores = made_up.scores("refusal", n=N_ITEMS)
+    scores = made_up.scores("refusal")
     scores.loc[3::7, ["text", "completion", "stratum"]] = HOSTILE
     results = made_up.results(refusal=made_up.task_result())
+    picture = folder / "picture.svg"
+    picture.write_text(PICTURE)
     return write_page(
         results,
         scores,
-        write_figures(results, scores, folder / "figures"),
+        {"refusal": {"roc": picture, "causal-steering": picture}},
         folder / "report.html",
         beside=Beside(
             location={"tasks": {"refusal": made_up.location()}},
@@ -93,7 +95,7 @@ def test_the_verdict_is_there_and_nothing_leaves_the_page(page: WebDriver) -> No
     assert "its words do not carry it" in find(page, ".verdict").text
     assert find(page, ".tag").text == "refusal Lost between the answer slot and the words"
     broken = find(page, ".link.lost").text
-    for part in ("lost here", "-0.30", "[-0.38, -0.22]", "layer 21, prompt_last"):
+    for part in ("lost here", "-0.30", "[-0.38, -0.22]", "layer 12 [9, none], prompt_last"):
         assert part in broken
     page.execute_script(
         "document.querySelectorAll('details').forEach((one) => { one.open = true; });"
@@ -278,7 +280,3 @@ def test_without_its_script_the_page_shows_the_same(page: WebDriver) -> None:
         )
     finally:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
-def test_a_page_of_a_whole_run_stays_small(written: Path) -> None:
-    assert written.stat().st_size < 1_500_000
