@@ -17,6 +17,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.claims import THE_RUN, causal_command, same_command
 from experiments.records import write_text
 from experiments.report import formatting
 from experiments.report.figures import FigurePaths
@@ -25,6 +26,13 @@ from experiments.report.pictures import CAPTIONS
 from experiments.report.task_page import Beside, task_page
 
 _NOTHING_BESIDE = Beside()
+
+COMMANDS = {
+    "run": same_command(THE_RUN),
+    "causal": causal_command(THE_RUN),
+    "report": f"selfprobe report {THE_RUN}",
+}
+"""What adds a part of the page that a run lacks."""
 
 
 def write_page(
@@ -61,6 +69,7 @@ def write_page(
             notes=list(run_notes(results)),
             tasks=tasks,
             captions=CAPTIONS,
+            commands=COMMANDS,
             settings=dict(_flat({k: v for k, v in results.items() if k not in {"model", "tasks"}})),
             policy=content_policy(script),
             script=Markup(script),

@@ -13,7 +13,7 @@ import pytest
 
 from experiments.report import Beside, write_figures, write_page
 from experiments.report.disagreement import Text, disagreements
-from experiments.report.formatting import MISSING, estimate, number, p_value, readable
+from experiments.report.formatting import MISSING, coded, estimate, number, p_value, readable
 from experiments.report.path import draw_path
 from experiments.report.verdict import STAGES, sentence, verdict
 from tests.experiments import made_up_results as made_up
@@ -379,3 +379,39 @@ def test_numbers_have_two_decimals_and_intervals_brackets() -> None:
 def test_characters_that_would_deceive_a_reader_are_replaced() -> None:
     assert readable("a\x00b\u202ec\ud800\nd\té") == "a\ufffdb\ufffdc\ufffd\nd\té"
     assert re.fullmatch(r"[\n\t -~]*", readable("plain\n\ttext"))
+
+
+def test_what_a_run_lacks_is_named_with_the_command_that_adds_it(whole: str) -> None:
+    text = Elements(whole).text
+    for shown in (
+        "They were not weighed here: selfprobe report RUN adds them",
+        "It was not run here: selfprobe run --config RUN/config.yaml --out RUN adds it",
+        "Nothing was intervened on: selfprobe causal RUN adds it",
+    ):
+        assert shown in text, shown
+
+
+def test_what_a_run_holds_besides_its_results_is_shown(tmp_path: Path) -> None:
+    results, scores = made_up.results(refusal=made_up.task_result()), made_up.scores("refusal")
+    beside = Beside(
+        location={"tasks": {"refusal": made_up.location()}},
+        causal={"tasks": {"refusal": made_up.causal()}},
+        claims={"refusal": made_up.claims()},
+    )
+    text = Elements(page(tmp_path, results, scores, beside=beside)).text
+    for shown in (
+        "The words rise after the probe (+9 layers [6, 12]).",
+        "peer: no other model read the items; selfprobe run --peer MODEL adds it",
+        "introspection✗ withheldits words do not beat the text",
+        "privileged? not testedno other model was read",
+        "The behavior moves and the self-report does not",
+        "Shift test: does the report fit the changed behavior?",
+    ):
+        assert shown in text, shown
+    assert "Nothing was intervened on" not in text
+    assert "was not run here" not in text
+
+
+def test_text_between_backticks_is_code_and_escaped() -> None:
+    assert coded("run `a <b>` & `c`") == "run <code>a &lt;b&gt;</code> &amp; <code>c</code>"
+    assert coded("one ` alone <i>") == "one ` alone &lt;i&gt;"
