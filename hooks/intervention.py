@@ -23,6 +23,11 @@ from hooks.model import Model
 
 Positions = tuple[str, ...] | Literal["all"]
 
+ZERO_WARNING = (
+    "ablation to zero adds the direction wherever its mean component is not zero; "
+    "prefer the mean state"
+)
+
 
 class Intervention(Protocol):
     """Replaces states at one site and layer."""
@@ -92,11 +97,7 @@ class Ablate:
         if (self.mean is None) != self.to_zero:
             raise ValueError("mean: give the mean state, or to_zero=True, and not both")
         if self.to_zero:
-            warnings.warn(
-                "ablation to zero adds the direction wherever its mean component is not zero; "
-                "prefer the mean state",
-                stacklevel=3,
-            )
+            warnings.warn(ZERO_WARNING, stacklevel=3)
 
     def apply(
         self, states: Float[Tensor, "token d_model"], id: str | None

@@ -15,6 +15,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     bench,
     cache,
     capture,
+    causal,
     doctor,
     judge,
     listings,

@@ -1,0 +1,6 @@
+"""Causes: what moves when a direction of the residual stream is added, taken away or put elsewhere."""
+
+from experiments.causal.settings import CausalSettings
+from experiments.causal.study import causal, read_causal
+
+__all__ = ["CausalSettings", "causal", "read_causal"]

@@ -1,0 +1,195 @@
+"""What is read after an intervention: four log-odds at the first answer token, of four prompts about the same item.
+
+The behavior is read off the task's own prompt, in which no question is asked; the reports off prompts that quote it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from experiments.asked import asked_prompts
+from experiments.causal.subject import Subject
+from experiments.elicitation import option_spellings
+from experiments.records import read_rows
+from experiments.run_folder import RunFolder
+from experiments.tasks import Elicitation, Item
+from hooks import Message, Prompt
+from hooks.readout import option_tokens
+
+READOUTS = ("behavior", "self_report", "other_report", "input_question")
+"""The rows of the dissociation table."""
+
+WORDED = {
+    "self_report": "what it says that it will do",
+    "other_report": "what it says that another assistant would do",
+    "input_question": "what it says about the input",
+}
+
+_SMOOTHING = 1.0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A prompt, and the first answer tokens whose odds are read.
+
+    Attributes:
+        yes: tokens that stand for outcome 1.
+        no: tokens that stand for outcome 0; None for all others.
+    """
+
+    prompt: Prompt
+    yes: tuple[int, ...]
+    no: tuple[int, ...] | None
+
+    def log_odds(self, logits: Float[Tensor, "row vocabulary"]) -> Float[np.ndarray, " row"]:
+        """Log of the summed odds of `yes` against `no`, in nats."""
+        values = logits.double()
+        against = torch.ones(values.shape[-1], dtype=torch.bool, device=values.device)
+        if self.no is None:
+            against[list(self.yes)] = False
+        else:
+            against[:] = False
+            against[list(self.no)] = True
+        odds = values[:, list(self.yes)].logsumexp(-1) - values[:, against].logsumexp(-1)
+        return np.asarray(odds.cpu())
+
+
+@dataclass(frozen=True)
+class Readouts:
+    """The slots of the chosen items.
+
+    Attributes:
+        slots: readout -> one slot an item.
+        skipped: readout -> why it cannot be read.
+        behavior: in words, what the behavior's log-odds are of.
+    """
+
+    slots: Mapping[str, tuple[Slot, ...]]
+    skipped: Mapping[str, str]
+    behavior: str
+
+
+def readouts_of(subject: Subject, chosen: Sequence[int], folder: RunFolder) -> Readouts:
+    """What is read of each chosen item; its questions are asked in one order of the options, the orders in turn.
+
+    A preference for a position so cancels over items, and a movement, which is a difference within an item, does not
+    know it in the first place.
+    """
+    items = [subject.items[index] for index in chosen]
+    slots: dict[str, tuple[Slot, ...]] = {}
+    skipped: dict[str, str] = {}
+    words, by_item = _behavior_tokens(subject, folder)
+    if by_item is None:
+        skipped["behavior"] = words
+    else:
+        slots["behavior"] = tuple(Slot(item.prompt(), by_item[item.id], None) for item in items)
+    own = subject.questions.options[:2]
+    asked = {
+        "self_report": own,
+        "other_report": tuple(question.about_another() for question in own),
+        "input_question": subject.task.event.input_questions(),
+    }
+    turns = order_of(len(items))
+    for name, orders in asked.items():
+        slots[name] = tuple(
+            _asked(subject, item, orders[turns[place]]) for place, item in enumerate(items)
+        )
+    return Readouts(slots, skipped, words)
+
+
+def _asked(subject: Subject, item: Item, question: Elicitation) -> Slot:
+    [prompt] = asked_prompts(question, [item], subject.config)
+    spelled = option_spellings([question])
+    tokens = option_tokens(subject.model.tokenizer, spelled)
+    return Slot(prompt, tokens[question.yes], tokens[question.no])
+
+
+def _behavior_tokens(
+    subject: Subject, folder: RunFolder
+) -> tuple[str, Mapping[str, tuple[int, ...]] | None]:
+    """What stands for outcome 1 as a first token, in words and for every item; None with the reason that nothing does.
+
+    Openings that the task names; else the beginnings of the right answers, where the outcome is to be right; else the
+    first words of the completions of outcome 1 that those of outcome 0 do not share.
+    """
+    tokenizer = subject.model.tokenizer
+    items, task = subject.items, subject.task
+    if task.openings:
+        tokens = option_tokens(tokenizer, {"openings": task.openings})["openings"]
+        words = "log-odds that the answer begins with " + ", ".join(task.openings)
+        return words, {item.id: tokens for item in items}
+    if task.needs_answers and all(item.answers for item in items):
+        by_item = {
+            item.id: option_tokens(tokenizer, {"answer": item.answers})["answer"] for item in items
+        }
+        return "log-odds that the answer begins with that of the right one", by_item
+    return _learned_openings(subject, folder)
+
+
+def _learned_openings(
+    subject: Subject, folder: RunFolder
+) -> tuple[str, Mapping[str, tuple[int, ...]] | None]:
+    outcomes = {
+        item.id: int(outcome) for item, outcome in zip(subject.items, subject.outcome, strict=True)
+    }
+    counts: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for row in read_rows(folder.behavior):
+        if row["item"] in outcomes:
+            for completion in row["completions"]:
+                first = completion.split()[:1]
+                counts[outcomes[row["item"]]].update(first)
+    totals = [sum(count.values()) + _SMOOTHING for count in counts]
+    telling = [
+        word
+        for word, n in sorted(counts[1].items())
+        if n > 1 and (n / totals[1]) > 2 * (counts[0][word] + _SMOOTHING) / totals[0]
+    ]
+    if not telling:
+        reason = "the first words of its completions do not tell the outcomes apart; a task may name openings"
+        return reason, None
+    tokens = option_tokens(subject.model.tokenizer, {"openings": telling})["openings"]
+    words = "log-odds that the answer begins as those of outcome 1 do: " + ", ".join(telling[:8])
+    return words, {item.id: tokens for item in subject.items}
+
+
+def choose_items(subject: Subject, half_of: np.ndarray, n_items: int, seed: int) -> list[int]:
+    """Items to measure, such that any first so many are balanced over halves and outcomes; new groups come first."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(subject.items))
+    queues: dict[tuple[int, int], list[int]] = {}
+    seen: set[str] = set()
+    later: list[int] = []
+    for index in order:
+        if subject.groups[index] in seen:
+            later.append(index)
+        else:
+            seen.add(subject.groups[index])
+            queues.setdefault((half_of[index], subject.outcome[index]), []).append(index)
+    for index in later:
+        queues.setdefault((half_of[index], subject.outcome[index]), []).append(index)
+    shortest = min(len(queue) for queue in queues.values())
+    per_queue = min(shortest, n_items // len(queues))
+    return [int(queue[turn]) for turn in range(per_queue) for _, queue in sorted(queues.items())]
+
+
+def order_of(n: int) -> Int[np.ndarray, " item"]:
+    """In which order of its options each of the first measured items is asked: the orders alternate every four items,
+    one of each half and outcome."""
+    order: np.ndarray = np.arange(n) // 4 % 2
+    return order
+
+
+def behind_system(messages: tuple[Message, ...], system: str) -> tuple[Message, ...]:
+    """A conversation with a system message added; one that is there comes before it in the same message."""
+    before, rest = "", messages
+    if messages[0]["role"] == "system":
+        before, rest = messages[0]["content"] + "\n\n", messages[1:]
+    turn: Message = {"role": "system", "content": before + system}
+    return (turn, *rest)

@@ -1,0 +1,226 @@
+"""`selfprobe causal`: the interventions on a finished run, task by task, from its folder to `causal.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from filelock import Timeout
+
+from experiments.causal.directions import FITTED, fit_directions
+from experiments.causal.dissociation import dissociation
+from experiments.causal.figures import write_causal_figures
+from experiments.causal.guards import guards_from, measure_guards
+from experiments.causal.guards import n_steps as guard_steps
+from experiments.causal.measured import Movements
+from experiments.causal.patching import POSITIONS, choose_donors, patch_all
+from experiments.causal.readouts import choose_items, order_of, readouts_of
+from experiments.causal.settings import CausalSettings
+from experiments.causal.shift import N_STEPS as SHIFT_STEPS
+from experiments.causal.shift import shift_test
+from experiments.causal.store import Store
+from experiments.causal.subject import Subject
+from experiments.causal.sweep import sweep
+from experiments.finished import Run
+from experiments.progress import Reporter, Silent
+from experiments.records import read_json, write_json
+from experiments.run_folder import RunFolder, versions
+from experiments.tasks import TASKS
+from hooks import Model, load_model
+from hooks.intervention import ZERO_WARNING
+
+SCHEMA = 1
+"""Of `causal.json`; raised when a field changes its meaning."""
+
+N_PATCHED = 32
+N_SHIFTED = 24
+
+
+def causal(
+    run: Run,
+    task: str | None = None,
+    settings: CausalSettings | None = None,
+    *,
+    reporter: Reporter | None = None,
+    model: Model | None = None,
+) -> dict[str, Any]:
+    """Intervene on the model of a finished run, and write `causal.json` and its figures into the folder.
+
+    What the folder holds with the same settings is read back; an interrupted call is picked up.
+
+    Args:
+        run: from `load_run`.
+        task: one of the run's; None is every task that was not skipped.
+        settings: `CausalSettings()` by default.
+        reporter: shows how far it is.
+        model: the run's model, if it is loaded already.
+
+    Returns:
+        `causal.json`: `tasks` by name.
+
+    Raises:
+        ValueError: a run without activations, a task that was skipped, another model, a layer that is not there, or
+            another process at work in the folder; nothing is measured then.
+    """
+    settings, reporter = settings or CausalSettings(), reporter or Silent()
+    folder = run.folder
+    names = _tasks(run, task)
+    with _at_work(folder):
+        held = _held(folder)
+        todo = [name for name in names if held.get(name, {}).get("settings") != settings.to_json()]
+        if todo:
+            model = model or load_model(run.config.model, dtype=run.config.dtype)
+            _check_model(model, folder)
+            # Every subject is read before the first is measured: what is wrong is then said at once.
+            subjects = [
+                Subject.read(TASKS[name](), folder, run.result(name)["probe"], model, settings)
+                for name in todo
+            ]
+            for subject in subjects:
+                held[subject.task.name] = _study(subject, folder, settings, reporter)
+                write_json(folder.path / "causal.json", _document(run, held))
+                write_causal_figures(held, folder.figures)
+    return _document(run, held)
+
+
+def read_causal(folder: RunFolder) -> dict[str, Any]:
+    """`causal.json` of a run.
+
+    Raises:
+        ValueError: there is none, or it is damaged.
+    """
+    path = folder.path / "causal.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{folder.path} holds no {path.name}; make it with `selfprobe causal {folder.path}`"
+        )
+    return read_json(path, f"delete it and run `selfprobe causal {folder.path}` again")
+
+
+def _study(
+    subject: Subject, folder: RunFolder, settings: CausalSettings, reporter: Reporter
+) -> dict[str, Any]:
+    name, place = subject.task.name, subject.place
+    directions = fit_directions(subject, settings)
+    chosen = choose_items(subject, directions.half_of, settings.n_items, settings.seed)
+    n_null_items = min(settings.n_null_items, len(chosen))
+    readouts = readouts_of(subject, chosen, folder)
+    about = {
+        "task": name,
+        "settings": settings.to_json(),
+        "model": subject.model.fingerprint,
+        "versions": versions(),
+    }
+    store = Store(folder.path / "causal.partial.jsonl", about)
+    with reporter.stage(f"{name}: guards", guard_steps()) as advance:
+        measured = store.get("guards", lambda: measure_guards(subject, directions, advance))
+    guards = guards_from(measured, settings)
+    dose = guards.test_dose
+    n_slots = sum(map(len, readouts.slots.values()))
+    with reporter.stage(f"{name}: steering and ablation", n_slots) as advance:
+        swept = sweep(subject, directions, readouts, chosen, n_null_items, dose, store, advance)
+    outcome, groups = subject.outcome[chosen], subject.groups[chosen]
+    movements = Movements(swept, directions, outcome, groups)
+    donors = choose_donors(outcome, groups, order_of(len(chosen)), N_PATCHED, settings.seed)
+    n_patched = len(donors.recipients) * len(POSITIONS.keys() & readouts.slots.keys())
+    with reporter.stage(f"{name}: patching", n_patched) as advance:
+        patched = patch_all(subject, swept, readouts, donors, store, advance)
+    with reporter.stage(f"{name}: shift test", SHIFT_STEPS) as advance:
+        shift = shift_test(subject, directions, swept, readouts, N_SHIFTED, dose, store, advance)
+    found = {
+        "place": {
+            "site": place.site,
+            "layer": place.layer,
+            "position": place.position,
+            "changed": list(place.tail_of(subject.model, subject.items[0].prompt())),
+        },
+        "readouts": {"behavior": readouts.behavior},
+        "skipped": dict(readouts.skipped),
+        "n_items": len(chosen),
+        "n_null_items": n_null_items,
+        "settings": settings.to_json(),
+        "guards": guards.to_json(),
+        "steering": movements.steering_json(guards),
+        "ablation": movements.ablation_json(ZERO_WARNING),
+        "patching": patched,
+        "dissociation": dissociation(movements, guards.passed, settings.seed),
+        "shift": shift,
+    }
+    store.close()
+    return found | {"notes": _notes(found)}
+
+
+def _notes(found: Mapping[str, Any]) -> list[str]:
+    guards = found["guards"]
+    notes = [
+        f"Directions are added at {', '.join(found['place']['changed'])} of every prompt, after layer "
+        f"{found['place']['layer']}; {FITTED[0]} is the one that verdicts are about.",
+        f"{found['n_items']} items along the directions, {found['n_null_items']} of them along the nulls.",
+    ]
+    if not guards["passed"]:
+        notes.append("Even the smallest dose is beyond the guards: nothing here is interpreted.")
+    notes += [f"{name}: not measured: {why}." for name, why in found["skipped"].items()]
+    return notes
+
+
+def _tasks(run: Run, task: str | None) -> list[str]:
+    """The tasks to intervene on."""
+    if run.config.endpoint is not None:
+        raise ValueError(
+            f"{run.path} is a run on an endpoint, which has no activations to change; "
+            "make a run on the model itself"
+        )
+    if task is not None:
+        skipped = run.result(task)["skipped"]
+        if skipped:
+            raise ValueError(f"task: {task!r} was skipped in this run: {skipped}")
+        return [task]
+    tasks = run.results["tasks"]
+    names = [name for name, result in tasks.items() if not result["skipped"]]
+    if not names:
+        reasons = "; ".join(f"{name}: {result['skipped']}" for name, result in tasks.items())
+        raise ValueError(f"task: every task of this run was skipped ({reasons})")
+    return names
+
+
+def _check_model(model: Model, folder: RunFolder) -> None:
+    """Refuse a model whose states are not those that the probes were fitted on."""
+    held, now = folder.read_manifest().get("model", {}), model.fingerprint
+    for name in ("weights", "config", "tokenizer", "dtype"):
+        if held.get(name) != now[name]:
+            raise ValueError(
+                f"model: the {name} of {model.name} differ from those of the run in {folder.path}; "
+                "load the same model, or make a new run"
+            )
+
+
+def _held(folder: RunFolder) -> dict[str, Any]:
+    """The tasks that are done."""
+    if not (folder.path / "causal.json").is_file():
+        return {}
+    held = read_causal(folder)
+    return dict(held["tasks"]) if held.get("schema") == SCHEMA else {}
+
+
+def _document(run: Run, tasks: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "model": run.config.model,
+        "created_with": versions(),
+        "fingerprint": run.folder.read_manifest().get("model"),
+        "tasks": dict(tasks),
+    }
+
+
+@contextmanager
+def _at_work(folder: RunFolder) -> Iterator[None]:
+    """This process alone at work in a run's folder."""
+    try:
+        folder.lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is at work in {folder.path}; wait for it") from None
+    try:
+        yield
+    finally:
+        folder.lock.release()
