@@ -1,4 +1,4 @@
-"""The certificate on trained organisms: each is built, verified by itself, run through the whole pipeline and diagnosed."""
+"""The certificate on trained organisms: each is built, verified by itself, run through the pipeline and diagnosed."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def train(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, training: Training
         optimizer,
         lambda step: (
             training.learning_rate
-            * min((step + 1) / warmup, (training.steps - step) / (training.steps - warmup))
+            * min((step + 1) / warmup, (training.steps - step) / max(training.steps - warmup, 1))
         ),
     )
     module.train()
