@@ -122,7 +122,7 @@ def moved(effect: Effect, spread: float) -> Moved:
     together. If both hold, it does not move. Anything else is undecided.
     """
     farthest = max(abs(effect.low), abs(effect.high))
-    if farthest < max(MARGIN * spread, effect.random_level or 0.0):
+    if farthest <= max(MARGIN * spread, effect.random_level or 0.0):
         return "does not move"
     beats = all(p is None or p <= ALPHA for p in (effect.p, effect.p_random, effect.p_shuffled))
     off_zero = effect.low > 0 or effect.high < 0

@@ -26,7 +26,7 @@ from experiments.finished import Run
 from experiments.progress import Reporter, Silent
 from experiments.records import read_json, write_json
 from experiments.run_folder import RunFolder, versions
-from experiments.tasks import TASKS
+from experiments.runnable import RUNNABLE
 from hooks import Model, load_model
 from hooks.intervention import ZERO_WARNING
 
@@ -74,12 +74,12 @@ def causal(
             _check_model(model, folder)
             # Every subject is read before the first is measured: what is wrong is then said at once.
             subjects = [
-                Subject.read(TASKS[name](), folder, run.result(name)["probe"], model, settings)
+                Subject.read(RUNNABLE[name](), folder, run.result(name)["probe"], model, settings)
                 for name in todo
             ]
             for subject in subjects:
                 held[subject.task.name] = _study(subject, folder, settings, reporter)
-                write_json(folder.path / "causal.json", _document(run, held))
+                write_json(folder.causal, _document(run, held))
                 write_causal_figures(held, folder.figures)
     return _document(run, held)
 
@@ -90,7 +90,7 @@ def read_causal(folder: RunFolder) -> dict[str, Any]:
     Raises:
         ValueError: there is none, or it is damaged.
     """
-    path = folder.path / "causal.json"
+    path = folder.causal
     if not path.is_file():
         raise ValueError(
             f"{folder.path} holds no {path.name}; make it with `selfprobe causal {folder.path}`"
@@ -197,7 +197,7 @@ def _check_model(model: Model, folder: RunFolder) -> None:
 
 def _held(folder: RunFolder) -> dict[str, Any]:
     """The tasks that are done."""
-    if not (folder.path / "causal.json").is_file():
+    if not folder.causal.is_file():
         return {}
     held = read_causal(folder)
     return dict(held["tasks"]) if held.get("schema") == SCHEMA else {}
