@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 """The largest p-value at which a null is beaten."""
 
+THE_RUN = "RUN"
+"""Stands for the folder of the run in commands, where a file should say the same wherever the run lies."""
+
 Row = Mapping[str, Any]
 
 
@@ -183,17 +186,32 @@ PEER_BASELINES = {
 
 def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     table = (causal or {}).get("dissociation") or {}
-    if not table.get("pattern"):
+    if causal is None or not table.get("pattern"):
         return None, _untested("nothing was intervened on", causal_command(folder))
+    if not _is_within_guards(causal):
+        return None, _BEYOND_GUARDS
     found = f"the dissociation table says: {table['pattern']} ({_bare(table.get('sentence', ''))})"
-    return table["pattern"] == "tracks", found
+    if table["pattern"] == "tracks":
+        return True, found
+    fits = [
+        change
+        for change in STEERED
+        if ((causal.get("shift") or {}).get(change) or {}).get("verdict") == FITS
+    ]
+    if fits and table["pattern"] != "input moved":
+        fit = causal["shift"][fits[0]].get("self_report")
+        test = f"steered along {fits[0]} the report {FITS} (log-odds toward it {_shown(fit)})"
+        return True, f"the shift test says: {test}; {found}"
+    return False, f"{found}, and the shift test does not say that the report {FITS}"
 
 
 def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     steered = ((causal or {}).get("steering") or {}).get("behavior") or {}
     p_random, p_shuffled = (steered.get(f"p_{null}") for null in ("random", "shuffled"))
-    if p_random is None or p_shuffled is None:
+    if causal is None or p_random is None or p_shuffled is None:
         return None, _untested("nothing was intervened on", causal_command(folder))
+    if not _is_within_guards(causal):
+        return None, _BEYOND_GUARDS
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
     if max(p_random, p_shuffled) < ALPHA:
         moves = "steering along the direction moves the behavior more than the nulls do"
@@ -209,6 +227,19 @@ _TESTS = {
     "tracks": _tracks,
     "causal": _causal,
 }
+
+
+STEERED = ("probe", "diff_means")
+"""Changes of the shift test that come from within: a report may also repeat a system message."""
+FITS = "fits the changed behavior"
+"""Verdict of the shift test in favor."""
+_BEYOND_GUARDS = (
+    "not tested: even the smallest dose harms more than the outcome, so no effect is interpreted"
+)
+
+
+def _is_within_guards(causal: Row) -> bool:
+    return bool((causal.get("guards") or {}).get("passed", True))
 
 
 def _untested(why: str, command: str) -> str:

@@ -25,6 +25,7 @@ from experiments.progress import Advance
 from experiments.task_data import TaskData
 from hooks import Model, lens_log_odds, spellings
 from probes import RidgeProbe, regrouped_folds, within_fold_zscores
+from probes.ridge import RidgeSource
 
 Predictor = Literal["task", "slot", "transferred", "words"]
 LayerRows = Float[np.ndarray, "layer regrouping item"]
@@ -125,18 +126,18 @@ class _Fitting:
             "slot": np.empty(self.folds.shape),
             "transferred": np.empty(self.folds.shape),
         }
+        sources = [RidgeSource(slot) for slot in slots]
         for r, fold_of in enumerate(self.folds):
             for fold in np.unique(fold_of):
-                train, test = fold_of != fold, fold_of == fold
+                train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
                 y = data.outcome[train]
                 of_task = RidgeProbe(alpha=self.task_alphas[r, fold]).fit(prompt[train], y)
-                scored["task"][r, test] = of_task.decision_function(prompt[test])
-                moved = [of_task.decision_function(slot[test]) for slot in slots]
+                scored["task"][r, test] = prompt[test] @ of_task.direction_
+                moved = [slot[test] @ of_task.direction_ for slot in slots]
+                targets = 2.0 * y[:, None] - 1
                 trained = [
-                    RidgeProbe(alpha=self.slot_alpha)
-                    .fit(slot[train], y)
-                    .decision_function(slot[test])
-                    for slot in slots
+                    source.scores(train, test, targets, [self.slot_alpha])[0, :, 0]
+                    for source in sources
                 ]
                 scored["transferred"][r, test] = _mean_of_standardized(moved)
                 scored["slot"][r, test] = _mean_of_standardized(trained)

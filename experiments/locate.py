@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.claims import contexts_command, peer_command
+from experiments.claims import THE_RUN, contexts_command, peer_command
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
 from experiments.joined import joined_tasks
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 RESIDUAL = ("resid_pre", "resid_mid", "resid_post")
 """Sites whose states the final norm and the unembedding can read."""
-
-THE_RUN = "RUN"
-"""Stands for the folder of the run in commands: the file says the same wherever it lies."""
 
 
 @dataclass(frozen=True)
@@ -244,10 +241,11 @@ def _race_sentence(
 ) -> str:
     flat = [name for name, curve in pair.items() if not curve.rises]
     if flat or difference is None or low is None or high is None:
-        which = " and the ".join(flat)
-        return f"At the answer slot the {which} never rises above its baseline, so there is no race.".replace(
-            "words never rises", "words never rise"
-        ).replace("its baseline", "a baseline" if len(flat) > 1 else "its baseline")
+        verb = "rises" if flat == ["probe"] else "rise"
+        return (
+            f"At the answer slot the {' and the '.join(flat)} never {verb} above what the first layer shows, so there is "
+            "no race."
+        )
     shown = f"{difference:+.0f} layers [{low:.0f}, {high:.0f}]"
     if low > 0:
         return f"The words rise after the probe ({shown})."

@@ -160,12 +160,15 @@ def half_rises(aurocs: Curves) -> Int[np.ndarray, "*resample"]:
 
 
 def departures(upstream: Curves, downstream: Curves, margin: float) -> Int[np.ndarray, "*resample"]:
-    """Index of the layer from which on, to the last, `downstream` is more than `margin` under what `upstream` had
-    reached by then; the number of layers where it is not so at the last one."""
+    """Index of the layer from which on, to the last, `downstream` is short of what `upstream` had reached by then.
+
+    Short is by more than `margin`, chance counting as the least that a curve can show, and from the half-rise of
+    `upstream` on: before, there is nothing to lose. The number of layers where the last one is not short.
+    """
     reached = np.maximum.accumulate(upstream, axis=-1)
-    short = reached - downstream > margin
-    to_the_end = np.logical_and.accumulate(short[..., ::-1], axis=-1)
-    return np.asarray(short.shape[-1] - to_the_end.sum(axis=-1))
+    short = reached - np.maximum(downstream, CHANCE) > margin
+    to_the_end = np.logical_and.accumulate(short[..., ::-1], axis=-1).sum(axis=-1)
+    return np.maximum(short.shape[-1] - to_the_end, np.where(to_the_end, half_rises(upstream), 0))
 
 
 def percentiles(values: NDArray[np.generic]) -> tuple[float, float]:

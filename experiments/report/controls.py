@@ -37,8 +37,18 @@ READERS = {
     "probe": "probe of the model itself",
     "peer_probe": "probe of the other model",
     "neutral_probe": "neutral reader (sentence embedding)",
+    "verbal": "words of the model itself",
+    "peer_words": "words of the other model about itself",
     "peer_behavior": "what the other model did",
 }
+
+ASKED = {
+    ("other_framing", "verbal"): "words about another assistant",
+    ("other_framing", "probe"): "probe where it answers about another assistant",
+    ("input_question", "verbal"): "words about the input itself",
+    ("input_question", "probe"): "probe where it answers about the input",
+}
+"""Context and row of it -> its name."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,17 @@ def control_lines(task_result: Mapping[str, Any]) -> list[Line]:
     controls = task_result.get("controls") or {}
     within = controls.get("within_text_bins") or {}
     output = task_result.get("output_side") or {}
+    contexts = task_result.get("contexts") or {}
     where = f"only pairs within {within.get('n_bins')} bins of the text score"
     return [
         *_selectivity_lines(controls.get("selectivity") or {}),
         *(_line(label, controls[name]) for name, label in FITTED.items() if name in controls),
         *(_line(label, within[name], where) for name, label in WITHIN.items() if name in within),
+        *(
+            _line(label, contexts[context][row])
+            for (context, row), label in ASKED.items()
+            if context in contexts
+        ),
         *(
             _line(label, output[name], _UNSIGNED if name in _SURENESS else "")
             for name, label in OUTPUT.items()

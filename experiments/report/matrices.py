@@ -20,7 +20,13 @@ from experiments.report.style import INK, LOOKS, MUTED, save, styled
 DIVERGING = "RdBu_r"
 """Red and blue, white in the middle: told apart by color-blind readers."""
 
-WHERE = {"task": "task prompt", "self_prediction": "answer slot", "quote_last": "end of the quote"}
+WHERE = {
+    "task": "task prompt",
+    "self_prediction": "answer slot",
+    "quote_last": "end of the quote",
+    "other_framing": "slot, about another",
+    "input_question": "slot, about the input",
+}
 """Context -> its name in a figure."""
 
 _PAIR_LOOKS = (LOOKS["probe"], LOOKS["report_probe"], LOOKS["verbal"])

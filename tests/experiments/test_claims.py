@@ -138,6 +138,29 @@ def test_only_one_pattern_tracks(pattern: str) -> None:
     assert pattern in found.reason
 
 
+def test_the_shift_test_may_earn_it_where_the_input_did_not_move() -> None:
+    shift = {
+        "dose": 2.0,
+        "probe": {"verdict": "fits the changed behavior", "self_report": difference(0.4)},
+    }
+    for pattern, word in (("undecided", True), ("input moved", False)):
+        found = earned(with_peer(), causes(pattern) | {"shift": shift})["tracks"]
+        assert found.earned is word
+    assert (
+        "0.40 [0.35, 0.45]"
+        in earned(with_peer(), causes("undecided") | {"shift": shift})["tracks"].reason
+    )
+    # A report may repeat what the system message says.
+    told = {"system message": shift["probe"]}
+    assert earned(with_peer(), causes("undecided") | {"shift": told})["tracks"].earned is False
+
+
+def test_what_is_beyond_the_guards_is_not_interpreted() -> None:
+    found = earned(with_peer(), causes() | {"guards": {"passed": False}})
+    assert found["tracks"].earned is None
+    assert found["causal"].earned is None
+
+
 @pytest.mark.parametrize("p_values", [(0.05, 0.01), (0.01, 0.05)])
 def test_causal_needs_both_nulls(p_values: tuple[float, float]) -> None:
     found = earned(with_peer(), causes("tracks", *p_values))["causal"]

@@ -59,6 +59,10 @@ def test_departures_are_for_good() -> None:
     upstream = np.array([0.5, 0.7, 0.8, 0.8, 0.6])
     assert departures(upstream, np.array([0.5, 0.5, 0.8, 0.6, 0.6]), 0.1) == 3
     assert departures(upstream, np.array([0.5, 0.5, 0.5, 0.5, 0.5]), 0.1) == 1
+    # Before the half-rise there is nothing to lose, and no curve shows less than chance.
+    noisy = np.array([0.5, 0.61, 0.55, 0.8, 0.8])
+    assert departures(noisy, np.array([0.5, 0.49, 0.4, 0.5, 0.3]), 0.1) == 3
+    assert departures(np.array([0.55, 0.54, 0.55]), np.array([0.5, 0.4, 0.3]), 0.1) == 3
     # What was reached at layer 2 still counts at the last.
     assert departures(upstream, np.array([0.5, 0.7, 0.8, 0.8, 0.6]), 0.1) == 4
     assert departures(upstream, np.array([0.5, 0.6, 0.6, 0.6, 0.75]), 0.1) == 5
