@@ -17,8 +17,8 @@ from experiments.report.grid import Grid
 from experiments.report.layers import layer_ticks
 from experiments.report.metric import Metric
 
-WIDTH, HEIGHT = 520.0, 316.0
-LEFT, RIGHT, TOP, BOTTOM = 48.0, 12.0, 26.0, 40.0
+WIDTH, HEIGHT = 520.0, 328.0
+LEFT, RIGHT, TOP, BOTTOM = 48.0, 12.0, 26.0, 52.0
 """Room for the axes."""
 
 

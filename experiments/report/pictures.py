@@ -49,19 +49,22 @@ CAPTIONS = {
 }
 
 
+_SCROLLING = ("heatmap", "transfer_strata")
+
 CAUSES = "causal"
 """Figures of interventions have names that begin so."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture; `uri` holds all of it."""
+    """One picture; `uri` holds all of it. A narrow window shrinks it, or scrolls it where its numbers are too small."""
 
     name: str
     title: str
     caption: str
     alt: str
     uri: str
+    scrolls: bool = False
 
 
 def pictures(
@@ -81,6 +84,7 @@ def pictures(
             CAPTIONS[name],
             texts.get(name) or _alt(name, task_result),
             _data_uri(figures[name]),
+            scrolls=name in _SCROLLING,
         )
         for name in TITLES
         if name in figures
