@@ -29,6 +29,8 @@ SAME_BYTES = (
     "results.csv",
     "scores.csv",
     "directions.json",
+    "locate.json",
+    "other_contexts.jsonl",
     "report.html",
     "probes/parity-task.safetensors",
 )
@@ -98,6 +100,7 @@ def test_the_folder_is_laid_out_as_designed(finished: Path) -> None:
         "manifest.json",
         "cache/task",
         "cache/self_prediction",
+        "cache/input_question",
         "cache/random_weights",
         "figures",
     ):
