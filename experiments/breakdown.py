@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from experiments.breakdown_sentence import Found, sentence_of
 from experiments.inequalities import (
     DEFAULT_RULES,
     Comparisons,
@@ -23,11 +24,10 @@ from experiments.inequalities import (
     Rules,
     Scores,
     TrainingScores,
-    bias_evidence,
     checked_outcome,
-    parse_evidence,
 )
 from experiments.scored import Scored
+from experiments.word_evidence import bias_evidence, parse_evidence, upright_evidence
 
 STAGES = (
     "not_beyond_text",
@@ -45,13 +45,15 @@ class Breakdown:
     """The stage, in one sentence and with every inequality.
 
     `groups_needed` is how many groups in all would decide the inequality that left the stage undetermined, if its
-    estimate stayed; None where the stage is determined or no number of groups would.
+    estimate stayed; None where the stage is determined or no number of groups would. `open_question` names that
+    inequality, or the one on which no stage's conditions hold.
     """
 
     stage: str
     sentence: str
     evidence: tuple[Evidence, ...]
     groups_needed: int | None
+    open_question: str | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """A row an inequality."""
@@ -64,13 +66,20 @@ class Breakdown:
             "sentence": self.sentence,
             "evidence": [row.to_json() for row in self.evidence],
             "groups_needed": self.groups_needed,
+            "open_question": self.open_question,
         }
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Breakdown:
         """The inverse of `to_json`, which keeps six decimals."""
         evidence = tuple(Evidence.from_json(one) for one in row["evidence"])
-        return cls(row["stage"], row["sentence"], evidence, row["groups_needed"])
+        return cls(
+            row["stage"],
+            row["sentence"],
+            evidence,
+            row["groups_needed"],
+            row.get("open_question"),
+        )
 
 
 def diagnose(
@@ -138,44 +147,46 @@ def diagnose(
     trained = path.beats_text("answer-slot probe beats the text", report, text)
     moved = path.beats_text("task probe moved to the answer slot beats the text", transferred, text)
     best_name, best = _better(path, report, transferred, trained, moved)
-    carried = path.as_good(f"{best_name} is as good as the task probe", best, task)
-    said = path.as_good(f"words are as good as the {best_name}", words, best)
-    kept = path.as_good("words are as good as the task probe", words, task)
-    readable = parse_evidence(parsed, path.groups, rules)
-    unbiased = bias_evidence(path.outcome, parsed, path.groups, rules)
-    found = _Found(decodable, trained, moved, carried, said, readable, unbiased, kept)
-
-    stage, open_question = _stage(found, rules.delta)
+    at_slot = {trained.verdict, moved.verdict}
+    found = Found(
+        decodable=decodable,
+        trained=trained,
+        moved=moved,
+        carried=path.carried(
+            f"{best_name} is as good as the task probe",
+            best,
+            task,
+            is_there=decodable.verdict == "beats",
+            is_kept="beats" in at_slot,
+            is_lost=at_slot == {"does not beat"},
+        ),
+        said=path.as_good(f"words are as good as the {best_name}", words, best),
+        upright=upright_evidence(path, words),
+        readable=parse_evidence(parsed, path.groups, rules),
+        unbiased=bias_evidence(path.outcome, parsed, path.groups, rules),
+        kept=path.as_good("words are as good as the task probe", words, task),
+    )
+    stage, open_question = _stage(found)
     return Breakdown(
         stage=stage,
-        sentence=_sentence(stage, found, open_question),
+        sentence=sentence_of(stage, found, open_question),
         evidence=tuple(found),
         groups_needed=open_question.groups_needed if open_question else None,
+        open_question=open_question.name if open_question else None,
     )
 
 
-class _Found(NamedTuple):
-    """The inequalities in the order of the path, prompt to words."""
-
-    decodable: Evidence
-    trained: Evidence
-    moved: Evidence
-    carried: Evidence
-    said: Evidence
-    readable: Evidence
-    unbiased: Evidence
-    kept: Evidence
-
-
-def _stage(found: _Found, delta: float) -> tuple[str, Evidence | None]:
+def _stage(found: Found) -> tuple[str, Evidence | None]:
     """The first stage that holds; the inequality that stood open, where one did."""
     if found.decodable.verdict != "beats":
         return _settled(found.decodable, {"does not beat": "not_beyond_text"})
-    if not _reaches_slot(found):
-        first_open = found.trained if found.trained.verdict == "undecided" else found.moved
-        return _settled(first_open, {"does not beat": "not_transported"})
-    if found.carried.high < -delta / 2 and found.carried.estimate < -delta:
+    if found.carried.verdict in ("lost", "partly lost"):
         return "not_transported", None
+    if not found.reaches_slot:
+        return (
+            "undetermined",
+            found.trained if found.trained.verdict == "undecided" else found.moved,
+        )
     if found.carried.verdict == "undecided":
         return "undetermined", found.carried
     if found.said.verdict != "as good as":
@@ -185,10 +196,6 @@ def _stage(found: _Found, delta: float) -> tuple[str, Evidence | None]:
     if found.unbiased.verdict != "under":
         return _settled(found.unbiased, {"over": "miscalibrated"})
     return _settled(found.kept, {"as good as": "faithful"})
-
-
-def _reaches_slot(found: _Found) -> bool:
-    return "beats" in (found.trained.verdict, found.moved.verdict)
 
 
 def _settled(row: Evidence, stage_of: dict[str, str]) -> tuple[str, Evidence | None]:
@@ -207,56 +214,5 @@ def _better(
     if (trained.verdict == "beats") != (moved.verdict == "beats"):
         wins = trained.verdict == "beats"
     else:
-        wins = path.difference(report, transferred).estimate >= 0
+        wins = path.auroc(report) >= path.auroc(transferred)
     return ("answer-slot probe", report) if wins else ("moved task probe", transferred)
-
-
-def _sentence(stage: str, found: _Found, open_question: Evidence | None) -> str:
-    if open_question is not None and open_question.verdict != "undecided":
-        return (
-            "No stage's conditions hold: the words carry what the answer slot does, but not what the "
-            f"prompt does ({open_question.name}: {open_question.verdict}, {_shown(open_question)})."
-        )
-    if open_question is not None:
-        needed = open_question.groups_needed
-        more = f"; about {needed} groups would decide it" if needed else ""
-        return (
-            f"The intervals cannot decide where the outcome is lost: "
-            f"{open_question.name}? {_shown(open_question)}{more}."
-        )
-    if stage == "not_transported" and _reaches_slot(found):
-        return (
-            "The outcome is foretold at prediction time beyond the text, and partly lost on the way to "
-            f"the answer slot of the self-prediction ({_shown(found.carried)} against the task probe)."
-        )
-    best_at_slot = max(found.trained, found.moved, key=lambda row: row.estimate)
-    return {
-        "not_beyond_text": (
-            "The activations say nothing about the outcome that the text does not say "
-            f"(stacked gain {_shown(found.decodable)})."
-        ),
-        "not_transported": (
-            "The outcome is foretold at prediction time beyond the text, but not carried to the answer "
-            f"slot of the self-prediction (stacked gain there {_shown(best_at_slot)})."
-        ),
-        "not_read_out": (
-            "The outcome is still there at the answer slot, but the words do not read it out "
-            f"(words minus probe {_shown(found.said)})."
-        ),
-        "unparsed": (
-            "The log-odds carry the outcome, but the generated answers cannot be parsed "
-            f"(parse rate {_shown(found.readable)})."
-        ),
-        "miscalibrated": (
-            "The log-odds carry the outcome, but the answers lean to one side "
-            f"(criterion {_shown(found.unbiased)})."
-        ),
-        "faithful": (
-            "The words say what the probe at prediction time knows "
-            f"(words minus task probe {_shown(found.kept)})."
-        ),
-    }[stage]
-
-
-def _shown(row: Evidence) -> str:
-    return f"{row.estimate:.2f} [{row.low:.2f}, {row.high:.2f}]"

@@ -6,7 +6,7 @@ It holds, it fails, or the interval cannot decide; a straddling interval is neve
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,17 +16,26 @@ from experiments.records import json_number
 from experiments.scored import Scored
 from probes import (
     Interval,
-    criterion_interval,
     grouped_folds,
-    rate_interval,
+    same_fold_auroc,
     stacked_gain,
 )
 
 Verdict = Literal[
-    "beats", "does not beat", "as good as", "falls short", "under", "over", "undecided"
+    "beats",
+    "does not beat",
+    "as good as",
+    "falls short",
+    "lost",
+    "partly lost",
+    "under",
+    "over",
+    "undecided",
 ]
 
 Scores = Float[np.ndarray, "*regroupings item"]
+
+DIFFERENCE = "difference in AUROC on the same pairs"
 
 
 @dataclass(frozen=True)
@@ -166,8 +175,51 @@ class Comparisons:
 
     def as_good(self, name: str, a: Scored, b: Scored) -> Evidence:
         """Whether `a` is as good as the trained `b`."""
-        question = "difference in AUROC on the same pairs"
-        return three_valued(name, question, self.difference(a, b), self.delta, beats_question=False)
+        return three_valued(
+            name, DIFFERENCE, self.difference(a, b), self.delta, beats_question=False
+        )
+
+    def carried(
+        self,
+        name: str,
+        slot: Scored,
+        task: Scored,
+        *,
+        is_there: bool,
+        is_kept: bool,
+        is_lost: bool,
+    ) -> Evidence:
+        """Whether the better probe at the answer slot has what the task probe has.
+
+        Lost where something was there and decidedly no probe at the slot beats the text; or where the better one falls
+        short by more than the margin, and by half of it at least: partly, where one of them does beat the text. Short
+        by less leaves it open.
+
+        Args:
+            name: of the inequality.
+            slot: the better probe at the answer slot.
+            task: the task probe.
+            is_there: the task probe beats the text.
+            is_kept: a probe at the slot does.
+            is_lost: decidedly none does.
+        """
+        gap = self.difference(slot, task)
+        row = three_valued(name, DIFFERENCE, gap, self.delta, beats_question=False)
+        if row.verdict == "as good as" and not (is_there and is_lost):
+            return row
+        falls_short = gap.high < -self.delta / 2 and gap.estimate < -self.delta
+        if (is_there and is_lost) or falls_short:
+            return replace(row, verdict="partly lost" if is_kept else "lost", groups_needed=None)
+        counts = gap.estimate < -self.delta
+        target = -gap.estimate - self.delta / 2 if counts else gap.estimate + self.delta
+        return replace(row, verdict="undecided", groups_needed=groups_for(gap, target))
+
+    def auroc(self, scored: Scored) -> float:
+        """Same-fold AUROC, mean over regroupings."""
+        rows, folds = np.broadcast_arrays(np.atleast_2d(scored.scores), self.scored_by)
+        return float(
+            np.mean([same_fold_auroc(self.outcome, *one) for one in zip(rows, folds, strict=True)])
+        )
 
 
 def three_valued(
@@ -196,61 +248,15 @@ def groups_needed(gap: Interval, delta: float, *, beats_question: bool) -> int |
         target = max(gap.estimate, delta - gap.estimate)
     else:
         target = max(gap.estimate + delta, -gap.estimate)
-    return _groups_for(gap, target)
+    return groups_for(gap, target)
 
 
-def _groups_for(interval: Interval, target: float) -> int | None:
+def groups_for(interval: Interval, target: float) -> int | None:
     """Groups at which the half-width is no more than `target`; None where none would do."""
     half_width = (interval.high - interval.low) / 2
     if target <= 0 or not math.isfinite(half_width):
         return None
     return math.ceil(interval.n_groups * (half_width / target) ** 2)
-
-
-def parse_evidence(parsed: np.ndarray, groups: np.ndarray, rules: Rules) -> Evidence:
-    """Whether enough of the generated answers can be parsed; `parsed` `[item]` is NaN where not."""
-    rate = rate_interval(~np.isnan(parsed), groups)
-    verdict: Verdict = "undecided"
-    if rate.high < rules.parse_rate:
-        verdict = "under"
-    elif rate.low > rules.parse_rate:
-        verdict = "over"
-    needed = None
-    if verdict == "undecided":
-        needed = _groups_for(rate, abs(rate.estimate - rules.parse_rate))
-    return Evidence(
-        "answers can be parsed",
-        "parse rate of the generated answers",
-        rate.estimate,
-        rate.low,
-        rate.high,
-        rules.parse_rate,
-        verdict,
-        needed,
-    )
-
-
-def bias_evidence(
-    outcome: np.ndarray, parsed: np.ndarray, groups: np.ndarray, rules: Rules
-) -> Evidence:
-    """Whether the parsed answers lean to one side more than the rules allow."""
-    scored = ~np.isnan(parsed)
-    name, question = "answers are not biased", "criterion c of the parsed answers"
-    if len(set(groups[scored])) < 2:
-        return Evidence(name, question, np.nan, np.nan, np.nan, rules.criterion, "undecided")
-    c = criterion_interval(outcome[scored], parsed[scored].astype(int), groups[scored])
-    clear_of_zero = c.low > rules.criterion_clear_of or c.high < -rules.criterion_clear_of
-    verdict: Verdict = "undecided"
-    if abs(c.estimate) > rules.criterion and clear_of_zero:
-        verdict = "over"
-    elif c.low > -rules.criterion and c.high < rules.criterion:
-        verdict = "under"
-    needed = None
-    if verdict == "undecided" and abs(c.estimate) > rules.criterion:
-        needed = _groups_for(c, abs(c.estimate) - rules.criterion_clear_of)
-    elif verdict == "undecided":
-        needed = _groups_for(c, rules.criterion - abs(c.estimate))
-    return Evidence(name, question, c.estimate, c.low, c.high, rules.criterion, verdict, needed)
 
 
 def checked_outcome(outcome: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ def within_fold_zscores(scores: ArrayLike, folds: ArrayLike) -> Float[np.ndarray
     for fold in np.unique(fold_of):
         rows = fold_of == fold
         centered = values[rows] - values[rows].mean(axis=0)
-        spread = centered.std(axis=0)
+        spread = np.sqrt(np.mean(centered**2, axis=0))
         tiny = spread <= 1e-12 * np.abs(values[rows]).max(axis=0, initial=0.0)
         standard[rows] = np.where(tiny, 0.0, centered / np.where(tiny, 1.0, spread))
     return standard
@@ -204,6 +204,14 @@ def criterion(y: ArrayLike, answers: ArrayLike) -> float:
     """
     hit_rate, false_alarm_rate = _hit_and_false_alarm(y, answers)
     return float(-(ndtri(hit_rate) + ndtri(false_alarm_rate)) / 2)
+
+
+def criterion_of_counts(
+    yes: Float[np.ndarray, "label *batch"], items: Float[np.ndarray, "label *batch"]
+) -> Float[np.ndarray, "*batch"]:
+    """`criterion` from how many items of label 0 and of label 1 there are, and how many of them got a yes."""
+    false_alarm_rate, hit_rate = (yes + 0.5) / (items + 1)
+    return np.asarray(-(ndtri(hit_rate) + ndtri(false_alarm_rate)) / 2)
 
 
 def skill(

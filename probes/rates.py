@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probes.metrics import criterion
+from probes.metrics import criterion, criterion_of_counts
 from probes.splits import binary_labels
 from probes.uncertainty import FEW_GROUPS, LEVEL, Interval, checked_groups, t_quantile
 
@@ -97,7 +97,11 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
     codes = checked_groups(groups, len(labels))
     n_groups = int(codes.max()) + 1
     estimate = criterion(labels, yes)
-    left_out = np.array([criterion(labels[codes != g], yes[codes != g]) for g in range(n_groups)])
+    of_group = np.array([np.bincount(codes, labels == label) for label in (0, 1)])
+    yes_of_group = np.array([np.bincount(codes, yes * (labels == label)) for label in (0, 1)])
+    left_out = criterion_of_counts(
+        *(counts.sum(axis=1, keepdims=True) - counts for counts in (yes_of_group, of_group))
+    )
     variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
     half = t_quantile(n_groups - 1) * float(np.sqrt(variance))
     return Interval(

@@ -6,7 +6,7 @@ of the instrument. `effect` counts losses in full ones; a full one is 2.5 times 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PLANTED_STAGES = (
     "not_beyond_text",
@@ -57,31 +57,40 @@ class Plant:
             raise ValueError(f"words: {self.words} cannot be read from a slot of {self.slot}")
 
 
-def plant_of(stage: str, effect: float = 1.0) -> Plant:
-    """The plant of a stage, its loss `effect` times the full one.
+def plant_of(
+    stage: str, effect: float = 1.0, *, known: float = KNOWN, said: float = SAID_BY_TEXT
+) -> Plant:
+    """The plant of a stage, its loss `effect` times the full one, which is known - said (0.20) in AUROC.
 
-    not_beyond_text: text and states say the same, `effect` x 0.35 over chance.
-    not_transported, not_read_out: `effect` x 0.20 of AUROC is lost on the way to the slot, or to the words.
+    not_beyond_text: text and states say the same, `effect` x (known - 0.5) over chance.
+    not_transported, not_read_out: `effect` full losses of AUROC on the way to the slot, or to the words.
     unparsed: `effect` x 0.5 of the answers cannot be parsed. miscalibrated: a criterion of `effect` x 1.25.
-    faithful: the states know `effect` x 0.20 of AUROC more than the text, and the words say it.
+    faithful: the states know `effect` full losses of AUROC more than the text does, and the words say it.
+
+    Args:
+        stage: one of `PLANTED_STAGES`.
+        effect: 0 plants no loss, which leaves another stage than the named one.
+        known: AUROC of the best reader of the task state.
+        said: of the best reader of the text.
 
     Raises ValueError for another stage, and for an effect that leads out of what an AUROC or a share can be.
     """
+    sound = Plant(text=said, task=known, slot=known, words=known)
+    left = round(known - effect * (known - said), 12)
     try:
-        loss = round(effect * FULL_LOSS, 12)
         if stage == "not_beyond_text":
-            said = 0.5 + effect * (KNOWN - 0.5)
-            return Plant(text=said, task=said, slot=said, words=said)
+            same = 0.5 + effect * (known - 0.5)
+            return Plant(text=same, task=same, slot=same, words=same)
         if stage == "not_transported":
-            return Plant(slot=KNOWN - loss, words=KNOWN - loss)
+            return replace(sound, slot=left, words=left)
         if stage == "not_read_out":
-            return Plant(words=KNOWN - loss)
+            return replace(sound, words=left)
         if stage == "unparsed":
-            return Plant(parse_rate=1 - effect * FULL_SILENCE)
+            return replace(sound, parse_rate=1 - effect * FULL_SILENCE)
         if stage == "miscalibrated":
-            return Plant(criterion=effect * FULL_BIAS)
+            return replace(sound, criterion=effect * FULL_BIAS)
         if stage == "faithful":
-            return Plant(text=KNOWN - loss)
+            return replace(sound, text=left)
     except ValueError as error:
         raise ValueError(f"effect: {effect} is more than {stage} can lose ({error})") from None
     raise ValueError(f"stage: {stage!r} is unknown; choose one of {', '.join(PLANTED_STAGES)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from jaxtyping import Float
@@ -52,33 +52,56 @@ class ScoredSimulation:
         )
 
 
-def score(
-    simulated: Simulated, *, n_regroupings: int = N_REGROUPINGS, seed: int = 0
-) -> ScoredSimulation:
-    """Fit every probe and the text baseline on the same folds, layers and penalties chosen on inner ones.
+class Scorer:
+    """Fits every probe and the text baseline on the same folds, layers and penalties chosen on inner ones.
 
-    Raises ValueError where `probes.skip_reason` gives one.
+    Fits are remembered: plants of one seed that differ in the words alone share all states.
+
+    Args:
+        n_regroupings: of the folds.
+        seed: of the folds.
     """
 
-    def nested(layers: Sequence[Float[np.ndarray, "item feature"]]) -> NestedResult:
-        candidates = [Candidate(str(layer), (rows,)) for layer, rows in enumerate(layers)]
-        return nested_ridge(
-            candidates,
-            simulated.outcome,
-            simulated.groups,
-            n_regroupings=n_regroupings,
-            seed=seed,
+    def __init__(self, *, n_regroupings: int = N_REGROUPINGS, seed: int = 0) -> None:
+        self._n_regroupings, self._seed = n_regroupings, seed
+        self._fits: dict[bytes, NestedResult] = {}
+        self._moved: dict[bytes, Scored] = {}
+
+    def score(self, simulated: Simulated) -> ScoredSimulation:
+        """Score one simulation; raises ValueError where `probes.skip_reason` gives a reason."""
+        task_states, slot_states = simulated.task, simulated.slot
+        task = self._nested(task_states, simulated)
+        moved_key = _digest(task_states, slot_states, simulated.outcome)
+        if moved_key not in self._moved:
+            self._moved[moved_key] = moved_scores(
+                task, lambda layer: task_states[:, layer], lambda layer: [slot_states[:, layer]]
+            )
+        return ScoredSimulation(
+            simulated=simulated,
+            task=task,
+            slot=self._nested(slot_states, simulated),
+            text=self._nested(simulated.text[:, None], simulated),
+            moved=self._moved[moved_key],
         )
 
-    task = nested(list(np.moveaxis(simulated.task, 1, 0)))
-    return ScoredSimulation(
-        simulated=simulated,
-        task=task,
-        slot=nested(list(np.moveaxis(simulated.slot, 1, 0))),
-        text=nested([simulated.text]),
-        moved=moved_scores(
-            task,
-            lambda layer: simulated.task[:, layer],
-            lambda layer: [simulated.slot[:, layer]],
-        ),
-    )
+    def _nested(
+        self, states: Float[np.ndarray, "item layer feature"], simulated: Simulated
+    ) -> NestedResult:
+        key = _digest(states, simulated.outcome, simulated.groups)
+        if key not in self._fits:
+            self._fits[key] = nested_ridge(
+                [Candidate(str(layer), (states[:, layer],)) for layer in range(states.shape[1])],
+                simulated.outcome,
+                simulated.groups,
+                n_regroupings=self._n_regroupings,
+                seed=self._seed,
+            )
+        return self._fits[key]
+
+
+def _digest(*arrays: np.ndarray) -> bytes:
+    digest = blake2b()
+    for array in arrays:
+        digest.update(repr(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
