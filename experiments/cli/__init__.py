@@ -19,6 +19,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     doctor,
     judge,
     listings,
+    organisms,
     probe,
     run,
     score,
