@@ -30,7 +30,7 @@ def causal(
     ] = 199,
     n_items: Annotated[
         int, typer.Option(help="Items a task that are moved along the directions.")
-    ] = 48,
+    ] = 40,
     n_null_items: Annotated[
         int, typer.Option(help="Those of them that are moved along the null directions too.")
     ] = 16,
@@ -41,8 +41,8 @@ def causal(
 ) -> None:
     """Steer, ablate and patch along the probe's direction: does it move the behavior, and what is said of it?
 
-    Writes causal.json and figures into the run's folder. A finished one is read back; a stopped one is picked up by the
-    same command.
+    Writes causal.json and figures into the run's folder, and its page anew. A finished one is read back; a stopped one
+    is picked up by the same command.
     """
     from experiments.causal import CausalSettings
     from experiments.causal import causal as intervene_on
@@ -54,11 +54,13 @@ def causal(
     )
     run = load_run(folder)
     found = intervene_on(run, task, settings, reporter=reporter_for_stderr())
+    run.write_report()
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     for name, result in found["tasks"].items():
         _print_task(name, result)
+    print(f"report: {run.folder.page}")
     print(f"results: {run.path / 'causal.json'}")
 
 

@@ -22,10 +22,10 @@ PATTERNS = {
     "input moved": "A property of the input moved",
     "report only": "Only the report moved",
     "behavior only": "Only the behavior moved",
-    "undecided": "Undecided",
+    "undecided": "",
     "none": "Nothing moved",
 }
-"""`dissociation.pattern` -> its name."""
+"""`dissociation.pattern` -> its name; the sentence of an undecided one begins with the word."""
 
 DIRECTIONS = {"probe": "probe direction", "diff_means": "difference of means"}
 

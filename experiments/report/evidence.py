@@ -11,8 +11,8 @@ from experiments.report.formatting import MISSING, bracket, number
 PARSED, UNBIASED = "answers can be parsed", "answers are not biased"
 KEPT = "words are as good as the task probe"
 
-_RATES = (PARSED,)
-"""Inequalities on a share, which has no sign; the others are differences or lean to one side."""
+_UNSIGNED = (PARSED, "words rank the right way round")
+"""Inequalities on a share or an AUROC; the others are differences or lean to one side."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def evidence_rows(breakdown: Mapping[str, Any]) -> list[EvidenceRow]:
         EvidenceRow(
             name=row["name"],
             question=row.get("question") or "",
-            estimate=number(row["estimate"], signed=row["name"] not in _RATES),
+            estimate=number(row["estimate"], signed=row["name"] not in _UNSIGNED),
             interval=bracket(row["ci"]) or MISSING,
             margin=number(row.get("margin")),
             verdict=row["verdict"],
@@ -62,10 +62,7 @@ def deciding_row(breakdown: Mapping[str, Any]) -> Mapping[str, Any] | None:
     rows: Sequence[Mapping[str, Any]] = breakdown.get("evidence") or []
     stage = breakdown.get("stage")
     if stage == "undetermined":
-        named = [row for row in rows if row["name"] in (breakdown.get("sentence") or "")]
-        return next(
-            (row for row in named if row["verdict"] == "undecided"), next(iter(named), None)
-        )
+        return _left_open(breakdown, rows)
     if stage == "not_transported":
         return _lost_on_the_way(rows)
     at = {"not_beyond_text": 0, "not_read_out": 2}.get(str(stage))
@@ -80,12 +77,25 @@ def deciding_row(breakdown: Mapping[str, Any]) -> Mapping[str, Any] | None:
     )
 
 
+def _left_open(
+    breakdown: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The inequality that `open_question` names; older results name it in their sentence alone."""
+    question, sentence = breakdown.get("open_question"), breakdown.get("sentence") or ""
+    named = [
+        row for row in rows if row["name"] == question or (not question and row["name"] in sentence)
+    ]
+    return next((row for row in named if row["verdict"] == "undecided"), next(iter(named), None))
+
+
 def _lost_on_the_way(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """What reaches the slot against the task probe, or the better reader there where none beats the text."""
     reaching = [row for row in rows if link_of(row["name"]) == 1]
     beating = [row for row in reaching if row["name"].endswith("beats the text")]
-    if any(row["verdict"] == "beats" for row in beating):
-        return next((row for row in reaching if row not in beating), None)
+    carried = next((row for row in reaching if row not in beating), None)
+    is_lost = carried is not None and carried["verdict"] in ("lost", "partly lost")
+    if is_lost or any(row["verdict"] == "beats" for row in beating):
+        return carried
     return max(beating, key=lambda row: row["estimate"], default=None)
 
 

@@ -34,8 +34,8 @@ CAPTIONS = {
     "the model about its answer; thin lines are other positions. Large markers are the scores of "
     "the nested selection, the ones to quote.",
     "race": "Probes in the prompt itself, at the answer slot, and trained in the one and moved to the other; and the "
-    "words as the model's own final norm and unembedding read them off each layer (the logit lens). Where the probe at "
-    "the slot is ahead of the words, the outcome is there and not yet in the form that words are made of.",
+    "words as the model's own final norm and unembedding read them off each layer (the logit lens), which takes every "
+    "layer for the last one: words that it does not show in an early layer may be there in another form.",
     "heatmap": "The same grid over token positions; frames mark the selected cells.",
     "predictors": "All on the same items, folds and pairs, with 95% intervals.",
     "roc": "Of the first regrouping, the mean over its folds: only pairs that the same fitted model scored count. The "

@@ -41,6 +41,8 @@ def test_where_nothing_beats_the_text_at_the_slot_the_better_reader_decides() ->
     assert (deciding_row(rows) or {})["name"] == "answer-slot probe beats the text"
     rows["evidence"][2]["estimate"] = 0.07
     assert (deciding_row(rows) or {})["name"] == rows["evidence"][2]["name"]
+    rows["evidence"][3]["verdict"] = "lost"
+    assert (deciding_row(rows) or {})["name"] == rows["evidence"][3]["name"]
 
 
 def test_an_undetermined_stage_rests_on_the_inequality_that_its_sentence_names() -> None:
@@ -53,6 +55,8 @@ def test_an_undetermined_stage_rests_on_the_inequality_that_its_sentence_names()
         "No stage's conditions hold (words are as good as the task probe: falls short)."
     )
     assert deciding_row(found) is found["evidence"][7]
+    found["open_question"] = "answer-slot probe beats the text"
+    assert deciding_row(found) is found["evidence"][1]
     assert deciding_row({"stage": "undetermined"}) is None
 
 
