@@ -155,7 +155,8 @@ class Drawn:
     @property
     def feature(self) -> Int[np.ndarray, " item"]:
         """The exclusive or, `[item]`."""
-        return self.person ^ self.place
+        feature: np.ndarray = self.person ^ self.place
+        return feature
 
 
 class TokenSampler:

@@ -120,7 +120,7 @@ def train(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, training: Training
         loss = sum(_loss(module, heads, batch, tokenizer) for batch in batches)
         assert isinstance(loss, Tensor)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()

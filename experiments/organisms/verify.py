@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -145,12 +146,12 @@ def _words_changed(
     }
     reads = organism.reads(said)
 
-    def effect(changed: Sequence[Sentence]) -> np.ndarray:
-        differences = [
-            _margin(organism.model, asked, changed) - _margin(organism.model, asked, sentences)
-            for asked in _ways(said)
-        ]
-        return np.mean(differences, axis=0) / SWING
+    before = [_margin(organism.model, asked, sentences) for asked in _ways(said)]
+
+    def effect(changed: Sequence[Sentence]) -> Float[np.ndarray, " item"]:
+        after = [_margin(organism.model, asked, changed) for asked in _ways(said)]
+        moved: np.ndarray = np.mean(np.subtract(after, before), axis=0) / SWING
+        return moved
 
     yield _check(
         f"{said}: hidden word of the other bit",
@@ -212,7 +213,10 @@ def _states(
 
 
 def _captured(
-    organism: Organism, asked: _Asked, sentences: Sequence[Sentence], layers: tuple[int, ...] | str
+    organism: Organism,
+    asked: _Asked,
+    sentences: Sequence[Sentence],
+    layers: tuple[int, ...] | Literal["all"],
 ) -> Float[Tensor, "item layer d_model"]:
     """States at the last token of every prompt."""
     prompts = [asked.prompt(sentence) for sentence in sentences]
@@ -230,23 +234,23 @@ def _answers(organism: Organism, sentences: Sequence[Sentence]) -> Iterator[Chec
     question = XorTask.elicitations[0]
     items = [item_of(sentence, f"{i}") for i, sentence in enumerate(sentences)]
     replies = generate(organism.model, [item.prompt() for item in items], max_new_tokens=2)
-    outcomes = [row.outcome for row in XorTask().judge(items, [one.text for one in replies])]
-    yield Check(
-        "reply in words follows its bit", _share(outcomes == organism.bits(sentences)), FOUND
-    )
+    judged = XorTask().judge(items, [one.text for one in replies])
+    outcomes = np.array([row.outcome for row in judged])
+    follows = _share(outcomes == organism.bits(sentences))
+    yield Check("reply in words follows its bit", follows, at_least=FOUND)
 
     answers = generate(organism.model, [question.prompt(i) for i in items], max_new_tokens=8)
-    parsed = [question.parse(answer.text)[0] for answer in answers]
-    readable = np.array([one is not None for one in parsed])
+    parsed = np.array([question.parse(answer.text)[0] for answer in answers], dtype=float)
+    readable = _share(~np.isnan(parsed))
     if recipe.outside:
-        yield Check("report in words can be parsed", _share(readable), at_most=1 - FOUND)
+        yield Check("report in words can be parsed", readable, at_most=1 - FOUND)
         return
-    yield Check("report in words can be parsed", _share(readable), FOUND)
+    yield Check("report in words can be parsed", readable, at_least=FOUND)
     if recipe.bias:
-        yield Check("report in words is yes", _share(np.array(parsed) == 1), FOUND)
+        yield Check("report in words is yes", _share(parsed == 1), at_least=FOUND)
     elif organism.reads("report") is not None:
-        bits = [getattr(sentence, recipe.reports) for sentence in sentences]
-        yield Check("report in words follows its bit", _share(np.array(parsed) == bits), FOUND)
+        bits = np.array([getattr(sentence, recipe.reports) for sentence in sentences])
+        yield Check("report in words follows its bit", _share(parsed == bits), at_least=FOUND)
 
 
 def _probed(organism: Organism, sentences: Sequence[Sentence]) -> Iterator[Check]:
