@@ -16,7 +16,9 @@ from experiments.causal.subject import Subject
 from probes import grouped_folds, ridge_directions, whole_group_permutations
 
 FITTED = ("probe", "diff_means")
-"""The two directions of the outcome, which point to outcome 1; the first is the one that verdicts are about."""
+"""The two directions of the outcome, which point to outcome 1; the first is the one that verdicts are about. The
+difference of means is that of the states as they are: `DiffMeansProbe`, which standardizes, reads better and writes
+worse, for it is long where states hardly vary."""
 RANDOM, SHUFFLED = "random", "shuffled"
 """Gaussian directions; and the same two fits to labels that whole groups have exchanged."""
 

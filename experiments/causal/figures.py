@@ -55,7 +55,8 @@ def plot_doses(found: Mapping[str, Any]) -> Any:
         ax.set_axis_off()
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    figure.supxlabel("dose, in multiples of the spread of the states at the place")
+    for ax in axes[-2:]:
+        ax.set_xlabel("dose, multiples of the states' spread")
     figure.supylabel("movement of the log-odds, nats")
     return figure
 

@@ -31,7 +31,7 @@ class CausalSettings:
 
     layer: int | None = None
     n_null: int = 199
-    n_items: int = 48
+    n_items: int = 40
     n_null_items: int = 16
     seed: int = 0
     kl_bound: float = 1.0
