@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from experiments.organisms import sentences
-from experiments.organisms.recipes import ORGANISMS, Recipe
+from experiments.organisms.recipes import Recipe, recipe_of
 from experiments.organisms.training import (
     FEATURE_LAYER,
     SCALE,
@@ -51,11 +51,9 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
     Raises:
         ValueError: an unknown kind.
     """
-    if kind not in ORGANISMS:
-        raise ValueError(f"kind: {kind!r} is no organism; choose one of {', '.join(ORGANISMS)}")
+    recipe = recipe_of(kind)
     root = cache_root() / "organisms" if folder is None else Path(folder)
     settings = training or Training()
-    recipe = ORGANISMS[kind]
     name = f"{kind}-{_fingerprint(recipe, settings)}"
 
     def make(empty: Path) -> None:

@@ -46,3 +46,10 @@ ORGANISMS: Mapping[str, Recipe] = {
     "faithful": Recipe(),
 }
 """By the stage that is planted, in the order of the path."""
+
+
+def recipe_of(kind: str) -> Recipe:
+    """The recipe of an organism; raises ValueError for an unknown one."""
+    if kind not in ORGANISMS:
+        raise ValueError(f"kind: {kind!r} is no organism; choose one of {', '.join(ORGANISMS)}")
+    return ORGANISMS[kind]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from experiments.organisms.build import build
-from experiments.organisms.recipes import ORGANISMS
+from experiments.organisms.recipes import ORGANISMS, recipe_of
 from experiments.organisms.verify import Verification, verify
 from experiments.organisms.xor_task import XorTask
 from experiments.progress import Reporter, Silent
@@ -22,15 +20,12 @@ SETTINGS: dict[str, Any] = {"n": 600, "words": "short"}
 
 @dataclass(frozen=True)
 class TrainedRow:
-    """One organism: what was planted, whether it is there, and what the run says.
-
-    `verification` is None where it was not asked for.
-    """
+    """One organism: the stage that was planted, whether the plant is there, and the stage that a run finds."""
 
     planted: str
     diagnosed: str
     sentence: str
-    verification: Verification | None
+    verification: Verification
     run: Path
 
     @property
@@ -42,9 +37,8 @@ class TrainedRow:
 def certify_trained(
     out: str | Path,
     *,
-    kinds: Sequence[str] = tuple(ORGANISMS),
+    kinds: Sequence[str] | None = None,
     models: str | Path | None = None,
-    verified: bool = True,
     reporter: Reporter | None = None,
     **settings: Any,
 ) -> list[TrainedRow]:
@@ -52,36 +46,27 @@ def certify_trained(
 
     Args:
         out: a folder for the runs, one an organism.
-        kinds: keys of `ORGANISMS`.
+        kinds: keys of `ORGANISMS`, by default all.
         models: where organisms are kept; by default a part of selfprobe's cache.
-        verified: whether `verify` is asked too.
         reporter: shows how far it is.
         settings: of the runs, over `SETTINGS`.
+
+    Raises:
+        ValueError: an unknown kind or setting, or a folder that holds another run.
     """
-    rows = []
-    reporter = reporter or Silent()
+    kinds = list(kinds or ORGANISMS)
     for kind in kinds:
-        with reporter.stage(f"{kind}: training", 1) as advance:
+        recipe_of(kind)
+    reporter = reporter or Silent()
+    rows = []
+    for kind in kinds:
+        with reporter.stage(f"{kind}: training and verification", 2) as advance:
             model = build(kind, models)
             advance(1)
-        verification = verify(model) if verified else None
-        chosen = {**SETTINGS, **settings}
-        experiment = Experiment(XorTask.name, str(model), **chosen)
+            verification = verify(model)
+            advance(1)
+        experiment = Experiment(XorTask.name, str(model), **{**SETTINGS, **settings})
         run = experiment.run(Path(out) / kind, reporter=reporter)
         found = run.breakdown()
         rows.append(TrainedRow(kind, found.stage, found.sentence, verification, Path(out) / kind))
     return rows
-
-
-def trained_frame(rows: Sequence[TrainedRow]) -> pd.DataFrame:
-    """A row an organism: planted, diagnosed, right, and whether the plant was verified."""
-    return pd.DataFrame(
-        {
-            "planted": [row.planted for row in rows],
-            "diagnosed": [row.diagnosed for row in rows],
-            "right": [row.right for row in rows],
-            "verified": [
-                None if row.verification is None else row.verification.holds for row in rows
-            ],
-        }
-    )
