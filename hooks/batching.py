@@ -222,10 +222,10 @@ def plan_batches(
     long = sorted(
         (p for p in prompts if len(p) > longest), key=lambda p: (len(p), p.token_ids, p.id)
     )
-    shared_rows = _shared_rows(short, min(SHARED_ROW_TOKENS, batch_tokens))
+    packed = shared_rows(short, min(SHARED_ROW_TOKENS, batch_tokens))
     plan = [
         PlannedBatch(tuple(rows), shared=True)
-        for rows in _grouped(shared_rows, [shared_length(row) for row in shared_rows], batch_tokens)
+        for rows in _grouped(packed, [shared_length(row) for row in packed], batch_tokens)
     ]
     n_within = sum(len(prompt) <= (rope_switch or len(prompt)) for prompt in long)
     for padded in (long[:n_within], long[n_within:]):
@@ -235,7 +235,8 @@ def plan_batches(
     return plan
 
 
-def _shared_rows(prompts: Sequence[Rendered], row_tokens: int) -> list[tuple[Rendered, ...]]:
+def shared_rows(prompts: Sequence[Rendered], row_tokens: int) -> list[tuple[Rendered, ...]]:
+    """Divide prompts, sorted by their tokens, into rows that take at most so many slots, or one prompt."""
     rows: list[list[Rendered]] = []
     used = 0
     for prompt in prompts:

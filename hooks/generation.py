@@ -17,7 +17,7 @@ from hooks.decoding import Decoding
 from hooks.model import Model
 from hooks.plan import render_all
 from hooks.positions import check_positions
-from hooks.prefixes import in_families, prefix_cache, shared_lengths
+from hooks.prefixes import in_reading_order, prefix_cache, shared_lengths
 from hooks.prompts import Prompt, Rendered
 from hooks.sampling import Sampling, row_seed
 from hooks.weights import quiet_transformers
@@ -72,7 +72,7 @@ def generate(
         spec = spec.resolve(model.n_layers)
         model.architecture.require(spec.sites)
         check_positions(rendered, spec.positions)
-    ordered = in_families(rendered)
+    ordered = in_reading_order(model, rendered)
     if model.architecture.rope_switch is not None:
         ordered.sort(key=len)
     stops = stop_tokens(model)

@@ -1,60 +1,38 @@
-"""What the prompts of a batch begin with, read once for all that share it.
+"""What the prompts of a batch begin with, read before they are and once for all that share it.
 
-All of them may begin alike (a system prompt), and some more so than others: questions about one item quote it first.
-Prompts that share much are a *family*; a batch holds whole families where it can, reads each beginning once, and lays
-the beginnings and what follows them side by side, both padded on the left.
+Beginnings are laid side by side as a capture lays out prompts (`hooks.batching.shared_batch`): each token of the tree
+that they form is read once. Keys and values of every prompt are then gathered from the slots of its own tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hooks.architecture import find_cache
-from hooks.batching import common_prefix
+from hooks.backends.torch import model_inputs
+from hooks.batching import (
+    SHARED_PROMPT_TOKENS,
+    SHARED_ROW_TOKENS,
+    Batch,
+    common_prefix,
+    shared_batch,
+    shared_rows,
+)
 from hooks.model import Model
 from hooks.plan import may_share
 from hooks.positions import token_range
 from hooks.prompts import Rendered
 
-_FAMILY = 0.25
-"""Least share of a prompt, beyond what all prompts have in common, that it has in common with its family."""
 
-_WORTH = 0.8
-"""Families are read beforehand where that leaves this share of the tokens: more slots to attend to cost as well."""
-
-
-def in_families(prompts: Sequence[Rendered]) -> list[Rendered]:
-    """The prompts with families side by side, short ones first; without any family, by length."""
-    families = _families(sorted(prompts, key=lambda prompt: (prompt.token_ids, prompt.id)))
-    for family in families:
-        family.sort(key=_by_length)
-    families.sort(key=lambda family: _by_length(family[-1]))
-    return [prompt for family in families for prompt in family]
-
-
-def _by_length(prompt: Rendered) -> tuple[int, tuple[int, ...], str]:
-    return len(prompt), prompt.token_ids, prompt.id
-
-
-def _families(prompts: Sequence[Rendered]) -> list[list[Rendered]]:
-    """Neighbors that have more in common than with all the others."""
-    everyone = _common(prompts)
-    families: list[list[Rendered]] = []
-    for prompt in prompts:
-        own = len(prompt) - everyone
-        shared = _common([families[-1][0], prompt]) - everyone if families else 0
-        if families and shared > _FAMILY * own:
-            families[-1].append(prompt)
-        else:
-            families.append([prompt])
-    return families
-
-
-def _common(prompts: Sequence[Rendered]) -> int:
-    return min(common_prefix(prompts[0].token_ids, prompt.token_ids) for prompt in prompts)
+def in_reading_order(model: Model, prompts: Sequence[Rendered]) -> list[Rendered]:
+    """The prompts so that a batch shares much, by their tokens, or so that it pads little, by length."""
+    gathers = may_share(model) and _may_gather(model, prompts)
+    return sorted(prompts, key=lambda one: (0 if gathers else len(one), one.token_ids, one.id))
 
 
 def shared_lengths(
@@ -62,9 +40,8 @@ def shared_lengths(
 ) -> list[int]:
     """How many leading tokens of each prompt are read beforehand, never all of them.
 
-    Prompts are in the order of `in_families`. Positions to be captured come behind what is read beforehand. Windowed
-    layers count slots, and padding behind a beginning takes some: so nothing is shared where the window could be
-    reached.
+    Positions to be captured come behind what is read beforehand. Windowed layers count slots, and padding behind a
+    beginning takes some: so nothing is shared where the window could be reached.
     """
     nothing = [0] * len(prompts)
     if len(prompts) == 1 or not may_share(model):
@@ -75,21 +52,24 @@ def shared_lengths(
         else len(prompt) - 1
         for prompt in prompts
     ]
-    shared = [min(_common(prompts), *most)] * len(prompts)
-    of_families = _of_families(prompts, most)
-    if _tokens_read(prompts, of_families) < _WORTH * _tokens_read(prompts, shared):
-        shared = of_families
+    lengths = most if _may_gather(model, prompts) else [min(_common(prompts), *most)] * len(prompts)
     window = model.architecture.window
-    fits = window is None or _width(prompts, shared) + max_new_tokens <= window
-    return shared if fits else nothing
+    fits = window is None or _width(prompts, lengths) + max_new_tokens <= window
+    return lengths if fits else nothing
 
 
-def _of_families(prompts: Sequence[Rendered], most: Sequence[int]) -> list[int]:
-    lengths: list[int] = []
-    for family in _families(prompts):
-        own = most[len(lengths) : len(lengths) + len(family)]
-        lengths += [min(_common(family), *own)] * len(family)
-    return lengths
+def _may_gather(model: Model, prompts: Sequence[Rendered]) -> bool:
+    """Whether all that the model keeps of a token lies in a slot of its own, as long as it writes."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    if model.architecture.cache_problem or max(map(len, prompts)) > SHARED_PROMPT_TOKENS:
+        return False
+    layers = DynamicCache(config=model.module.config).layers
+    return all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _common(prompts: Sequence[Rendered]) -> int:
+    return min(common_prefix(prompts[0].token_ids, prompt.token_ids) for prompt in prompts)
 
 
 def _width(prompts: Sequence[Rendered], lengths: Sequence[int]) -> int:
@@ -97,36 +77,48 @@ def _width(prompts: Sequence[Rendered], lengths: Sequence[int]) -> int:
     return max(lengths) + max(len(p) - n for p, n in zip(prompts, lengths, strict=True))
 
 
-def _tokens_read(prompts: Sequence[Rendered], lengths: Sequence[int]) -> int:
-    """What a batch costs, padding included."""
-    beginnings = {p.token_ids[:n] for p, n in zip(prompts, lengths, strict=True)}
-    behind = _width(prompts, lengths) - max(lengths)
-    return len(beginnings) * max(lengths) + len(prompts) * behind
-
-
 def prefix_cache(
     model: Model, prompts: Sequence[Rendered], lengths: Sequence[int]
 ) -> dict[str, Any]:
-    """Keys and values of what is read beforehand, a row a prompt, under the name that the model takes."""
+    """Keys and values of what is read beforehand, a row a prompt and padded on the left, as the model takes them."""
     if not max(lengths):
         return {}
-    of_prompt = [p.token_ids[:n] for p, n in zip(prompts, lengths, strict=True)]
-    beginnings = list(dict.fromkeys(of_prompt))
-    width = max(lengths)
-    token_ids = torch.full((len(beginnings), width), model.pad_id)
-    position_ids = torch.zeros(len(beginnings), width, dtype=torch.long)
-    visible = torch.zeros(len(beginnings), width, dtype=torch.long)
-    for row, tokens in enumerate(beginnings):
-        own = slice(width - len(tokens), width)
-        token_ids[row, own] = torch.tensor(tokens, dtype=torch.long)
-        position_ids[row, own] = torch.arange(len(tokens))
-        visible[row, own] = 1
-    inputs = {"input_ids": token_ids, "attention_mask": visible}
-    if model.architecture.takes_position_ids:
-        inputs["position_ids"] = position_ids
-    output = model.architecture.backbone(
-        **{name: tensor.to(model.device) for name, tensor in inputs.items()}, use_cache=True
-    )
-    name, cache = find_cache(output)
-    cache.reorder_cache(torch.tensor([beginnings.index(tokens) for tokens in of_prompt]))
+    beginnings = [
+        replace(prompt, token_ids=prompt.token_ids[:n])
+        for prompt, n in zip(prompts, lengths, strict=True)
+    ]
+    if len({one.token_ids for one in beginnings}) == 1:
+        batch = shared_batch([beginnings[:1]], model.pad_id)
+        name, cache = _read(model, batch)
+        cache.reorder_cache(torch.zeros(len(prompts), dtype=torch.long, device=model.device))
+        return {name: cache}
+    ordered = sorted(beginnings, key=lambda one: (one.token_ids, one.id))
+    batch = shared_batch(shared_rows(ordered, SHARED_ROW_TOKENS), model.pad_id)
+    name, cache = _read(model, batch)
+    slots = _slots_of(batch, beginnings)
+    for layer in cache.layers:
+        layer.keys, layer.values = _gathered(layer.keys, slots), _gathered(layer.values, slots)
     return {name: cache}
+
+
+def _read(model: Model, batch: Batch) -> tuple[str, Any]:
+    with model.reading(batch):
+        output = model.architecture.backbone(**model_inputs(model, batch) | {"use_cache": True})
+    return find_cache(output)
+
+
+def _slots_of(batch: Batch, beginnings: Sequence[Rendered]) -> Tensor:
+    """`[prompt, slot]`: where each slot of a prompt's row lies in the flattened batch; padding is anywhere."""
+    place = {prompt.id: index for index, prompt in enumerate(batch.prompts)}
+    slots = torch.zeros(len(beginnings), max(map(len, beginnings)), dtype=torch.long)
+    for row, beginning in enumerate(beginnings):
+        if len(beginning):
+            own = batch.flat_slots(place[beginning.id], None)
+            slots[row, -len(own) :] = torch.tensor(own)
+    return slots
+
+
+def _gathered(states: Tensor, slots: Tensor) -> Tensor:
+    """From `[row, head, slot, size]` to the same of prompts."""
+    flat = states.transpose(1, 2).flatten(0, 1)
+    return flat[slots.to(states.device)].transpose(1, 2)

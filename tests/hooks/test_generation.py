@@ -11,7 +11,6 @@ from transformers import GenerationConfig
 
 from hooks import Activations, CaptureSpec, Completion, Model, Prompt, capture, generate, render
 from hooks.completions import CHECK_EVERY, stop_tokens
-from hooks.prefixes import in_families
 from hooks.sampling import Sampling, row_seed
 
 CPU = torch.device("cpu")
@@ -49,9 +48,14 @@ def test_a_prefix_of_all_prompts_is_read_once(tiny_model: Model) -> None:
     with embedding.register_forward_hook(lambda _, args, __: lengths.append(args[0].numel())):
         shared = generate(tiny_model, PROMPTS, max_new_tokens=6)
     sizes = [len(render(tiny_model, prompt)) for prompt in PROMPTS]
-    prefix = lengths[0]
-    assert prefix > min(sizes) / 3
-    assert lengths[1] == 3 * (max(sizes) - prefix)
+    if tiny_model.architecture.window is None:
+        # A tree of all but the last tokens, then these.
+        assert max(sizes) - 1 < lengths[0] < sum(sizes) - 3
+        assert lengths[1] == 3
+    else:
+        prefix = lengths[0]
+        assert prefix > min(sizes) / 3
+        assert lengths[1] == 3 * (max(sizes) - prefix)
     # One prompt a batch shares nothing with any other.
     assert generate(tiny_model, PROMPTS, max_new_tokens=6, batch_size=1) == shared
 
@@ -318,11 +322,6 @@ def test_what_a_family_begins_with_is_read_once(tiny_model: Model) -> None:
         generate(tiny_model, prompts, max_new_tokens=1)
     beginnings, behind = tokens
     rendered = [render(tiny_model, prompt) for prompt in prompts]
-    assert beginnings + behind < 0.8 * sum(map(len, rendered))
-    names = [prompt.id.partition("-")[0] for prompt in in_families(rendered[::-1])]
-    assert all(len(set(names[i : i + 3])) == 1 for i in (0, 3, 6))
-
-
-def test_prompts_without_families_stand_by_length(tiny_model: Model) -> None:
-    rendered = [render(tiny_model, prompt) for prompt in PROMPTS]
-    assert [prompt.id for prompt in in_families(rendered)] == ["p1", "p2", "p3"]
+    # Where windows count slots, only what all prompts begin with is shared.
+    share = 0.6 if tiny_model.architecture.window is None else 1.0
+    assert beginnings + behind < share * sum(map(len, rendered))
