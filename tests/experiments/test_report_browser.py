@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 HOSTILE = '</td></table><script>window.hacked = 1</script>"><img src=x onerror="window.hacked = 2"> {{ 7*7 }}'
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width="90" height="60"/></svg>'
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
