@@ -96,7 +96,8 @@ def _lost_on_the_way(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | N
     is_lost = carried is not None and carried["verdict"] in ("lost", "partly lost")
     if is_lost or any(row["verdict"] == "beats" for row in beating):
         return carried
-    return max(beating, key=lambda row: row["estimate"], default=None)
+    known = [row for row in beating if row["estimate"] is not None]
+    return max(known, key=lambda row: row["estimate"], default=None)
 
 
 def _would_decide(row: Mapping[str, Any]) -> str:

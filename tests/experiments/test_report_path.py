@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from experiments.report.evidence import deciding_row, evidence_rows, link_of
+from experiments.report.formatting import MISSING
 from experiments.report.path import draw_path
 from experiments.report.profile import HEIGHT, WIDTH, profile
 from tests.experiments import made_up_results as made_up
@@ -41,6 +42,9 @@ def test_where_nothing_beats_the_text_at_the_slot_the_better_reader_decides() ->
     assert (deciding_row(rows) or {})["name"] == "answer-slot probe beats the text"
     rows["evidence"][2]["estimate"] = 0.07
     assert (deciding_row(rows) or {})["name"] == rows["evidence"][2]["name"]
+    rows["evidence"][2] |= {"estimate": None, "ci": [None, None]}
+    assert (deciding_row(rows) or {})["name"] == "answer-slot probe beats the text"
+    assert evidence_rows(rows)[2].estimate == MISSING
     rows["evidence"][3]["verdict"] = "lost"
     assert (deciding_row(rows) or {})["name"] == rows["evidence"][3]["name"]
 
