@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -79,6 +80,7 @@ class Certificate:
         counts = pd.crosstab(rows["name"], rows["stage"])
         return counts.reindex(index=list(PLANTED_STAGES), columns=list(STAGES), fill_value=0)
 
+    @cached_property
     def shares(self) -> pd.DataFrame:
         """Of every condition: how many simulations, and what share is right, wrong or undetermined."""
         by = ["n", "delta", "suite", "name", "multiple"]
@@ -98,7 +100,7 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """`certificate.json`."""
-        shares = self.shares()
+        shares = self.shares
         return {
             "confusion": [
                 {"n": n, "delta": delta, "suite": suite, "planted": self._counts(n, delta, suite)}
@@ -120,8 +122,8 @@ class Certificate:
     def write(self, out: Path) -> None:
         """Write certificate.json, certificate.csv (a row a condition), and the figure where there are graded plants."""
         write_json(out / "certificate.json", self.to_json())
-        write_text(out / "certificate.csv", self.shares().round(6).to_csv(index=False))
-        shares = self.shares()
+        write_text(out / "certificate.csv", self.shares.round(6).to_csv(index=False))
+        shares = self.shares
         if (shares["suite"] == "graded").any():
             write_figure(shares, out / "certificate")
 
@@ -163,14 +165,8 @@ class Certificate:
                 yield f"n = {n}, margin {delta:g}{kind}: planted (rows) against diagnosed"
                 yield from self.confusion(n, delta, suite).to_string().splitlines()
                 yield ""
-        others = self.shares()
-        others = others[~others["suite"].isin(["standard", "large"])]
-        if len(others):
-            yield "Variants, and losses of so many margins"
-            yield from others.to_string(
-                index=False, na_rep="", float_format=lambda share: f"{share:.3g}"
-            ).splitlines()
-            yield ""
+            yield from self._graded_lines(n, delta)
+            yield from self._variant_lines(n, delta)
         for row in self.trained:
             yield f"trained to be {row.planted}: {row.stage}, {row.diagnosed} ({row.run})"
         bars = self.bars()
@@ -179,6 +175,34 @@ class Certificate:
             yield f"missed: {bar.name}: {bar.share:.3f}, limit {bar.limit:g}"
         if bars and not missed:
             yield f"all {len(bars)} bars are met"
+
+    def _graded_lines(self, n: int, delta: float) -> Iterator[str]:
+        rows = self._shares_at(n, delta, "graded")
+        if not len(rows):
+            return
+        yield f"n = {n}, margin {delta:g}: % right / wrong / undetermined over the loss in margins"
+        rows = rows.assign(cell=rows.apply(_percentages, axis=1))
+        table = rows.pivot(index="name", columns="multiple", values="cell")
+        yield from table.reindex(list(PLANTED_STAGES)).to_string().splitlines()
+        yield ""
+
+    def _variant_lines(self, n: int, delta: float) -> Iterator[str]:
+        rows = self._shares_at(n, delta, "variant")
+        if not len(rows):
+            return
+        yield f"n = {n}, margin {delta:g}: % right / wrong / undetermined of variants"
+        width = rows["name"].str.len().max()
+        for row in rows.to_dict("records"):
+            yield f"{row['name']:<{width}}  {_percentages(row)}"
+        yield ""
+
+    def _shares_at(self, n: int, delta: float, suite: str) -> pd.DataFrame:
+        shares = self.shares
+        return shares[(shares["n"] == n) & (shares["delta"] == delta) & (shares["suite"] == suite)]
+
+
+def _percentages(row: Mapping[str, Any]) -> str:
+    return " / ".join(f"{100 * row[outcome]:.0f}" for outcome in OUTCOMES)
 
 
 def _at_least(name: str, outcomes: pd.Series[str], limit: float) -> Bar:

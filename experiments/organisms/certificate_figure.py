@@ -21,7 +21,7 @@ _LOOKS = {
 }
 """Share of the certificate -> label, color (Okabe and Ito 2008), hatch and its color; from the bottom up."""
 _LOSSES = {
-    "not_beyond_text": "text = states,\nover chance",
+    "not_beyond_text": "text and states\nover chance",
     "not_transported": "slot under\ntask state",
     "not_read_out": "words under\nslot",
     "unparsed": "answers that\ncannot be parsed",
@@ -50,7 +50,7 @@ def _draw(shares: pd.DataFrame) -> Any:
             _draw_bars(panel, here[here["name"] == stage])
         row[0].set_ylabel(f"{n} items, d = {delta:g}\n\nshare", color=INK)
     for panel, stage in zip(panels[0], PLANTED_STAGES, strict=True):
-        panel.set_title(f"{stage}\n", loc="left", fontsize=10.5, fontweight="bold")
+        panel.set_title(stage, loc="left", fontsize=10.5, fontweight="bold", pad=33)
         panel.text(
             0,
             1.03,
@@ -60,7 +60,7 @@ def _draw(shares: pd.DataFrame) -> Any:
             color=MUTED,
             va="bottom",
         )
-    figure.supxlabel("planted loss, in margins of the rule that it concerns", fontsize=11)
+    figure.supxlabel("what is planted, in margins of the rule that it concerns", fontsize=11)
     figure.legend(
         handles=[
             Patch(facecolor=color, hatch=hatch, edgecolor=edge, label=label)

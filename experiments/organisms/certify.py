@@ -135,16 +135,17 @@ def certify(
             append_rows(path, [{"job": job.key, "rows": rows}])
             done[job.key] = rows
             advance(1)
-    return pd.DataFrame([row for job in jobs for row in done[job.key]], columns=list(COLUMNS))
+    rows = [row for job in jobs for row in done[job.key]]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"multiple": float})
 
 
 def _finished(
     jobs: Sequence[Job], workers: int | None
 ) -> Iterator[tuple[Job, list[dict[str, Any]]]]:
-    """The rows of every job as they are finished, those that take longest first."""
-    longest_first = sorted(jobs, key=lambda job: (job.n, job.multiples is not None), reverse=True)
+    """The rows of every job as they are finished, graded ones last."""
+    ordered = sorted(jobs, key=lambda job: (job.multiples is None, job.n), reverse=True)
     pool = joblib.Parallel(workers or joblib.cpu_count(), return_as="generator_unordered")
-    yield from pool(joblib.delayed(_with_rows)(job) for job in longest_first)
+    yield from pool(joblib.delayed(_with_rows)(job) for job in ordered)
 
 
 def _with_rows(job: Job) -> tuple[Job, list[dict[str, Any]]]:

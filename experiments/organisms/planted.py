@@ -53,7 +53,7 @@ class Plant:
             raise ValueError(f"task: {self.task} is under the text's {self.text}, which it holds")
         if self.slot > self.task:
             raise ValueError(f"slot: {self.slot} is over the task state's {self.task}")
-        if not 1 - self.slot <= self.words <= self.slot:
+        if abs(self.words - 0.5) > self.slot - 0.5 + 1e-9:
             raise ValueError(f"words: {self.words} cannot be read from a slot of {self.slot}")
 
 
