@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from experiments import Experiment, load_run
-from experiments.run_folder import RunFolder
+from experiments.config import make_config, read_config
+from experiments.run_folder import SCHEMA, RunFolder
 from experiments.stages import Stages
 from experiments.tasks import TASKS
 from tests.conftest import make_tiny_model
@@ -105,7 +106,9 @@ def test_a_peer_and_other_contexts_are_added_to_a_finished_run(
     assert f"`selfprobe run --config {copied}/config.yaml --out {copied} --peer MODEL`" in adds
 
     added = {"peer": models[1], "other_contexts": True}
-    run = Experiment("parity", models[0], **SETTINGS, **added).run(copied)
+    # As the command does that the claim names: the settings of the folder, and what is new.
+    asked = make_config(read_config(copied / "config.yaml") | added)
+    run = Experiment.from_config(asked).run(copied)
     after = files(copied, *ANALYZED)
     assert {name: after[name] for name in before} == before
     new = {
@@ -174,6 +177,36 @@ def test_a_run_made_before_there_was_a_location_gets_one(
     after = files(copied, "manifest.json", "report.html", "figures", ".lock", "locate.json")
     assert before == after
     assert (copied / "locate.json").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "n_analyzed"),
+    [
+        ("behavior", 4),
+        ("peer words", 4),
+        ("other contexts", 4),
+        ("contrast", 3),
+        ("directions", 2),
+        ("locate", 1),
+        ("report", 0),
+    ],
+)
+def test_only_what_rests_on_a_stage_is_done_again(
+    tmp_path: Path, lost: str, n_analyzed: int
+) -> None:
+    folder = RunFolder(tmp_path)
+    config = make_config({"tasks": "refusal", "peer": "another"})
+    for stage, outputs in folder.outputs.items():
+        for path in outputs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"schema": SCHEMA, "tasks": {}}))
+        folder.mark_finished(stage, 1.0)
+    assert folder.unfinished(config) == []
+    folder.forget([lost])
+    analyses = ["contrast", "directions", "locate", "report"]
+    assert folder.unfinished(config) == [lost, *analyses[len(analyses) - n_analyzed :]]
+    folder.forget(["items"])
+    assert folder.unfinished(config) == list(folder.outputs)
 
 
 def test_results_of_another_version_are_named_and_are_to_be_made_anew(copied: Path) -> None:
