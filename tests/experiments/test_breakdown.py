@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.breakdown import STAGES, Breakdown, diagnose
-from experiments.inequalities import groups_needed, three_valued
+from experiments.inequalities import Comparisons, Evidence, groups_needed, three_valued
+from experiments.scored import Scored
 from probes import Interval
 
 N_GROUPS = 300
@@ -61,6 +62,7 @@ def test_few_groups_leave_it_undetermined_and_say_how_many_would_do() -> None:
     assert breakdown.stage == "undetermined"
     assert breakdown.groups_needed is not None
     assert breakdown.groups_needed > 30
+    assert breakdown.open_question in breakdown.sentence
     assert str(breakdown.groups_needed) in breakdown.sentence
 
 
@@ -72,6 +74,58 @@ def test_partly_lost_on_the_way_is_not_transported() -> None:
     breakdown = diagnose(**arrays)
     assert breakdown.stage == "not_transported"
     assert "partly lost" in breakdown.sentence
+    assert breakdown.evidence[3].verdict == "partly lost"
+
+
+def test_what_no_probe_at_the_slot_reads_is_lost() -> None:
+    breakdown = diagnose(**planted("not_transported"))
+    assert [row.verdict for row in breakdown.evidence[:4]] == [
+        "beats",
+        "does not beat",
+        "does not beat",
+        "lost",
+    ]
+
+
+def test_a_loss_stands_though_what_is_left_at_the_slot_is_open() -> None:
+    """Of two conditions joined by "or" one that holds is enough."""
+    arrays = {name: values[:100] for name, values in planted("not_transported", seed=1).items()}
+    breakdown = diagnose(**arrays)
+    verdicts = [row.verdict for row in breakdown.evidence[:4]]
+    assert verdicts == ["beats", "undecided", "undecided", "lost"]
+    assert breakdown.stage == "not_transported"
+    assert "wholly or in part" in breakdown.sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kept", "verdict"),
+    [
+        (-0.05, 0.05, True, "as good as"),
+        (-0.20, -0.05, True, "partly lost"),
+        (-0.20, -0.05, False, "lost"),
+        (-0.18, -0.03, True, "undecided"),  # by more than counts, but half of it is not sure
+        (-0.14, -0.01, True, "undecided"),  # short for certain, and perhaps by less than counts
+        (-0.20, 0.05, True, "undecided"),
+    ],
+)
+def test_what_reaches_the_slot_is_three_valued(
+    low: float, high: float, kept: bool, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gap = interval(low, high, n_groups=50)
+    monkeypatch.setattr(Comparisons, "difference", lambda self, a, b: gap)
+    path = Comparisons(np.array([0, 1]), np.array([0, 1]), None, 0.08, 0)
+    words = Scored.fixed(np.zeros(2))
+
+    def carried() -> Evidence:
+        return path.carried("a", words, words, is_there=True, is_kept=kept, is_lost=False)
+
+    row = carried()
+    assert row.verdict == verdict
+    assert (row.groups_needed is None) == (verdict != "undecided")
+    if row.groups_needed is not None:
+        half = (high - low) / 2 * np.sqrt(50 / (row.groups_needed + 1))
+        gap = interval(row.estimate - half, row.estimate + half)
+        assert carried().verdict != "undecided"
 
 
 def test_no_readable_answer_at_all_is_unparsed() -> None:
@@ -111,7 +165,14 @@ def test_an_undecided_step_on_the_way_is_undetermined() -> None:
 def test_inverted_words_are_not_read_out() -> None:
     arrays = planted("faithful")
     arrays["readout_margin"] = -arrays["readout_margin"]
-    assert diagnose(**arrays).stage == "not_read_out"
+    breakdown = diagnose(**arrays)
+    assert breakdown.stage == "not_read_out"
+    assert "inverted" in breakdown.sentence
+    upright = next(
+        row for row in breakdown.evidence if row.name == "words rank the right way round"
+    )
+    assert (upright.verdict, upright.high < 0.5) == ("under", True)
+    assert "inverted" not in diagnose(**planted("not_read_out")).sentence
 
 
 @pytest.mark.parametrize(
@@ -123,7 +184,7 @@ def test_inverted_words_are_not_read_out() -> None:
         (-0.02, 0.12, "undecided"),
     ],
 )
-def test_beats_isthree_valued(low: float, high: float, verdict: str) -> None:
+def test_beats_is_three_valued(low: float, high: float, verdict: str) -> None:
     row = three_valued("a", "q", interval(low, high), 0.08, beats_question=True)
     assert row.verdict == verdict
 
@@ -137,7 +198,7 @@ def test_beats_isthree_valued(low: float, high: float, verdict: str) -> None:
         (-0.20, 0.05, "undecided"),
     ],
 )
-def test_as_good_isthree_valued(low: float, high: float, verdict: str) -> None:
+def test_as_good_is_three_valued(low: float, high: float, verdict: str) -> None:
     row = three_valued("a", "q", interval(low, high), 0.08, beats_question=False)
     assert row.verdict == verdict
 
@@ -157,6 +218,7 @@ def test_round_trip_through_json() -> None:
     breakdown = diagnose(**planted("not_read_out"))
     again = Breakdown.from_json(breakdown.to_json())
     assert (again.stage, again.sentence) == (breakdown.stage, breakdown.sentence)
+    assert again.open_question == breakdown.open_question
     for old, new in zip(breakdown.evidence, again.evidence, strict=True):
         assert (old.name, old.verdict) == (new.name, new.verdict)
         assert (new.estimate, new.low, new.high) == pytest.approx(
