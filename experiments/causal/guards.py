@@ -26,7 +26,7 @@ from hooks.halfway import go_on, read_halfway
 
 _DATA = Path(__file__).with_name("data") / "neutral.yaml"
 _EVERY = 5
-"""Of the shown null directions, every so manieth is guarded as well, for comparison."""
+"""Of the random directions that are shown, every so manieth is guarded as well, for comparison."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Guards:
         magnitudes: doses, in multiples of the unit; each is tried with both signs.
         kl: nats, per fitted direction and dose: mean over prompts, halves and signs.
         perplexity: times that of the unchanged model, the same mean.
-        null_kl: median over some of the null directions, at the test dose.
+        null_kl: median over some random directions, at the test dose.
         test_dose: the largest dose that stays within both bounds along both directions, or the smallest of all.
         passed: whether the test dose is within the bounds.
     """
@@ -92,7 +92,7 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
         n_changed = len(place.tail_of(model, Prompt.chat("neutral", text)))
         vectors = [
             dose * sign * directions.unit * directions.vectors[half, row]
-            for row in (*range(len(FITTED)), *directions.shown[::_EVERY])
+            for row in (*range(len(FITTED)), *directions.shown[0][::_EVERY])
             for dose in MAGNITUDES
             for half, sign in ((0, 1), (1, -1))
         ]

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from experiments.causal.directions import FITTED, RANDOM, SHUFFLED, Directions
 from experiments.causal.effects import Effect, against_nulls, class_gap, effect_of, moved
 from experiments.causal.guards import Guards
-from experiments.causal.settings import N_SHOWN
 from experiments.causal.sweep import ABLATIONS, RELATIVE_DOSES, Sweep
 from experiments.records import json_number
 
@@ -62,7 +61,7 @@ class Movements:
             effect_of(steered[:, direction], self.groups),
             float(nulls[:, direction].mean()),
             nulls[:, self.directions.of_kind(RANDOM)].mean(axis=0),
-            nulls[:, self.directions.of_kind(SHUFFLED)].mean(axis=0),
+            nulls[:, self.directions.of_kind(SHUFFLED[FITTED[direction]])].mean(axis=0),
         )
 
     def steering_json(self, guards: Guards) -> dict[str, Any]:
@@ -82,8 +81,8 @@ class Movements:
                     "mean": json_number(self.sweep.base[readout].mean()),
                     "spread": json_number(self.spread(readout)),
                 },
-                "random": self._null_curves(readout, RANDOM),
-                "shuffled": self._null_curves(readout, SHUFFLED),
+                "random": self._null_curves(readout, self.directions.shown[0]),
+                "shuffled": self._null_curves(readout, self.directions.shown[1]),
             }
         return found
 
@@ -103,9 +102,8 @@ class Movements:
             **effect.to_json(),
         }
 
-    def _null_curves(self, readout: str, kind: str) -> list[list[float | None]]:
-        """A shown direction a row, a dose a column, in the order of `doses`."""
-        rows = self.directions.of_kind(kind)[:N_SHOWN]
+    def _null_curves(self, readout: str, rows: list[int]) -> list[list[float | None]]:
+        """A direction a row, a dose a column, in the order of `doses`."""
         means = self.steered(readout)[: self.sweep.n_null_items, rows].mean(axis=0)
         return [[*map(json_number, row[:2]), 0.0, *map(json_number, row[2:])] for row in means]
 
@@ -143,13 +141,13 @@ class Movements:
                 "mean_shift": ablated[:n, :, 0].mean(axis=0),
                 "gap_change": _gap(ablated[:n, :, 0], self.outcome[:n]),
             }
-            shown = self.directions.shown
+            random, shuffled = self.directions.shown
             rows = {
                 name: against_nulls(
                     effect,
                     float(statistics[name][direction]),
-                    statistics[name][shown[:N_SHOWN]],
-                    statistics[name][shown[N_SHOWN:]],
+                    statistics[name][random],
+                    statistics[name][shuffled],
                 )
                 for name, effect in rows.items()
             }

@@ -18,7 +18,8 @@ class CausalSettings:
 
     Attributes:
         layer: the block to intervene at; None is the one at which the run's probe was selected.
-        n_null: random and shuffled-label directions together behind a p-value.
+        position: the first token of the prompt to change; None is where the run's probe reads.
+        n_null: random and shuffled-label directions together behind a p-value, half of each.
         n_items: items that are measured along the directions themselves.
         n_null_items: those of them that are measured along the null directions too.
         seed: of halves, nulls, donors and the choice of items.
@@ -30,6 +31,7 @@ class CausalSettings:
     """
 
     layer: int | None = None
+    position: str | None = None
     n_null: int = 199
     n_items: int = 40
     n_null_items: int = 16

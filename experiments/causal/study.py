@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from filelock import Timeout
@@ -69,7 +70,7 @@ def causal(
     names = _tasks(run, task)
     with _at_work(folder):
         held = _held(folder)
-        todo = [name for name in names if held.get(name, {}).get("settings") != settings.to_json()]
+        todo = [name for name in names if not _is_same(held.get(name, {}), run, name, settings)]
         if todo:
             model = model or load_model(run.config.model, dtype=run.config.dtype)
             _check_model(model, folder)
@@ -78,8 +79,9 @@ def causal(
                 Subject.read(RUNNABLE[name](), folder, run.result(name)["probe"], model, settings)
                 for name in todo
             ]
-            for subject in subjects:
-                held[subject.task.name] = _study(subject, folder, settings, reporter)
+            for name, subject in zip(todo, subjects, strict=True):
+                found = _study(subject, folder, settings, reporter)
+                held[name] = found | {"probe": _selected(run.result(name)["probe"])}
                 write_json(folder.causal, _document(run, held))
                 write_causal_figures(held, folder.figures)
     return _document(run, held)
@@ -110,6 +112,7 @@ def _study(
     about = {
         "task": name,
         "settings": settings.to_json(),
+        "place": asdict(place),
         "model": subject.model.fingerprint,
         "versions": versions(),
     }
@@ -194,6 +197,16 @@ def _check_model(model: Model, folder: RunFolder) -> None:
                 f"model: the {name} of {model.name} differ from those of the run in {folder.path}; "
                 "load the same model, or make a new run"
             )
+
+
+def _is_same(held: Mapping[str, Any], run: Run, task: str, settings: CausalSettings) -> bool:
+    """Whether what is held of a task was asked for in the same way, of the same probe."""
+    probe = _selected(run.result(task)["probe"])
+    return held.get("settings") == settings.to_json() and held.get("probe") == probe
+
+
+def _selected(probe: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: probe[name] for name in ("site", "layer", "position", "alpha")}
 
 
 def _held(folder: RunFolder) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Place:
 
 
 def place_of(probe: Mapping[str, Any], settings: CausalSettings, n_layers: int) -> Place:
-    """The place of a task's probe, at another layer if the settings name one.
+    """The place of a task's probe, at another layer or position if the settings name one.
 
     Raises:
         ValueError: a site that is not the residual stream between blocks, or a layer that the model lacks.
@@ -77,7 +77,7 @@ def place_of(probe: Mapping[str, Any], settings: CausalSettings, n_layers: int) 
         raise ValueError(
             f"layer: {layer} does not exist at {site}; give one from {first} to {n_layers - 1}"
         )
-    return Place(site, layer, probe["position"], layer - first)
+    return Place(site, layer, settings.position or probe["position"], layer - first)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Subject:
         """Read the records of a run.
 
         Raises:
-            ValueError: as `place_of`; the run did not capture the layer.
+            ValueError: as `place_of`; the run did not capture the layer or the position.
         """
         config = folder.read_config()
         place = place_of(probe, settings, model.n_layers)
@@ -121,12 +121,7 @@ class Subject:
         items = [item_from_row(row) for row in read_rows(folder.items) if row["task"] == task.name]
         scored = tuple(item for item in items if outcomes[item.id] is not None)
         with ActivationsCache.open(folder.task_cache) as cache:
-            captured = {layer or 0 for site, layer, _ in cache.cells() if site == place.site}
-            if place.layer not in captured:
-                raise ValueError(
-                    f"layer: {place.layer} was not captured in {folder.path}; choose from "
-                    f"{', '.join(map(str, sorted(captured)))}"
-                )
+            _check_captured(cache, place)
             features = cache.read(
                 place.site,
                 layer=place.layer,
@@ -145,3 +140,14 @@ class Subject:
             np.asarray(features, dtype=np.float64),
             asked_of(task, config),
         )
+
+
+def _check_captured(cache: ActivationsCache, place: Place) -> None:
+    cells = [cell for cell in cache.cells() if cell[0] == place.site]
+    for name, index in (("layer", 1), ("position", 2)):
+        captured = dict.fromkeys(cell[index] for cell in cells)
+        if getattr(place, name) not in captured:
+            raise ValueError(
+                f"{name}: {getattr(place, name)!r} was not captured in {cache.path}; choose from "
+                f"{', '.join(map(str, captured))}"
+            )

@@ -100,9 +100,9 @@ def _plan(directions: Directions, doses: tuple[float, ...], *, with_nulls: bool)
     if with_nulls:
         last = len(doses) - 1
         nulls = range(len(FITTED), len(directions.kinds))
-        shown = set(directions.shown)
+        shown = [row for rows in directions.shown for row in rows]
         steps += [(row, dose) for row in nulls for dose in every if dose == last or row in shown]
-        ablations += [(row, 0) for row in directions.shown]
+        ablations += [(row, 0) for row in shown]
     return Plan(tuple(steps), tuple(ablations), doses)
 
 

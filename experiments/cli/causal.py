@@ -13,7 +13,7 @@ from experiments.cli.app import JsonFlag, app
 
 @app.command(
     epilog="Examples:\n\n`selfprobe causal runs/quickstart`\n\n"
-    "`selfprobe causal runs/quickstart --task refusal --layer 18`\n\n"
+    "`selfprobe causal runs/quickstart --task refusal --layer 18 --position prompt_last`\n\n"
     "`selfprobe causal runs/quickstart --task refusal --n-null 999 --json`"
 )
 def causal(
@@ -24,6 +24,13 @@ def causal(
     layer: Annotated[
         int | None,
         typer.Option(help="The block to intervene at. Default: that of the run's probe."),
+    ] = None,
+    position: Annotated[
+        str | None,
+        typer.Option(
+            help="The first token to change in every prompt, for example prompt_last; all after it are changed too. "
+            "Default: where the run's probe reads."
+        ),
     ] = None,
     n_null: Annotated[
         int, typer.Option(help="Random and shuffled-label directions behind a p-value, together.")
@@ -50,7 +57,12 @@ def causal(
     from experiments.progress import reporter_for_stderr
 
     settings = CausalSettings(
-        layer=layer, n_null=n_null, n_items=n_items, n_null_items=n_null_items, seed=seed
+        layer=layer,
+        position=position,
+        n_null=n_null,
+        n_items=n_items,
+        n_null_items=n_null_items,
+        seed=seed,
     )
     run = load_run(folder)
     found = intervene_on(run, task, settings, reporter=reporter_for_stderr())

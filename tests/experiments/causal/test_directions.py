@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.causal.directions import difference_of_means, fit_directions
+from experiments.causal.directions import difference_of_means, fit_directions, shuffled_labels
 from experiments.causal.patching import choose_donors
 from experiments.causal.readouts import choose_items, order_of
 from experiments.causal.settings import CausalSettings
@@ -68,10 +68,31 @@ def test_no_direction_has_seen_the_label_of_an_item_that_it_moves() -> None:
 def test_nulls_are_as_long_as_the_directions_and_as_many_as_asked_for() -> None:
     found = fit_directions(subject(), SETTINGS)
     counts = Counter(found.kinds)
-    assert counts == {"probe": 1, "diff_means": 1, "random": 67, "shuffled": 132}
+    assert counts == {
+        "probe": 1,
+        "diff_means": 1,
+        "random": 100,
+        "shuffled probe": 99,
+        "shuffled diff_means": 99,
+    }
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=-1), 1)
     centered = FEATURES - FEATURES.mean(axis=0)
     assert found.unit == pytest.approx(np.sqrt((centered**2).sum(axis=1).mean()))
+
+
+def test_labels_are_shuffled_where_all_groups_hold_the_same_in_the_same_order() -> None:
+    """An exchange of whole groups alone would give the labels back."""
+    shuffled = shuffled_labels(OUTCOME, GROUPS, 50, seed=0)
+    alike = (shuffled == OUTCOME[:, None]).mean(axis=0)
+    assert abs(alike.mean() - 0.5) < 0.05
+    of_groups = np.array([shuffled[group == GROUPS].sum(axis=0) for group in dict.fromkeys(GROUPS)])
+    assert (of_groups == 1).all()
+
+
+def test_labels_of_one_kind_a_group_stay_so() -> None:
+    constant = np.repeat(RNG.integers(0, 2, N // 2), 2)
+    shuffled = shuffled_labels(constant, GROUPS, 20, seed=0)
+    assert (shuffled[::2] == shuffled[1::2]).all()
 
 
 def test_differences_of_means_of_many_columns() -> None:

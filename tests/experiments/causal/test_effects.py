@@ -75,6 +75,10 @@ def test_a_ratio_is_the_slope_through_the_origin() -> None:
 def test_the_correlation_of_a_constant_is_not_a_number() -> None:
     a = RNG.normal(size=40)
     found = correlation(a, a + RNG.normal(0, 0.5, 40), np.arange(40), seed=0)
+    b = a**3 - 7
+    assert correlation(a, b, np.arange(40), seed=0).estimate == pytest.approx(
+        np.corrcoef(a, b)[0, 1]
+    )
     assert 0.6 < found.low < found.estimate < found.high < 1
     assert np.isnan(correlation(a, np.ones(40), np.arange(40), seed=0).estimate)
 

@@ -1,0 +1,87 @@
+"""The table of patterns, on movements that are made up, one for each pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.causal.directions import Directions
+from experiments.causal.dissociation import dissociation
+from experiments.causal.measured import TEST, Movements
+from experiments.causal.readouts import READOUTS
+from experiments.causal.sweep import RELATIVE_DOSES, Sweep
+
+N, N_NULL_ITEMS, N_NULL = 40, 16, 90
+
+
+def movements(moves: dict[str, float], *, together: bool = True, noise: float = 0.3) -> Movements:
+    """Along both directions every readout moves by so many nats; `together`, item by item alike."""
+    rng = np.random.default_rng(0)
+    n_directions = 2 + N_NULL
+    common = rng.normal(0, 0.5, (N, 1))
+    steered = {}
+    for name in READOUTS:
+        values = rng.normal(0, 0.4, (N, n_directions, len(RELATIVE_DOSES)))
+        values[:, 2:] = values[:, 2:].mean(axis=0) + rng.normal(0, 0.2, (n_directions - 2, 1))
+        own = common if together else rng.normal(0, 0.5, (N, 1))
+        size = moves.get(name, 0.0)
+        values[:, :2, TEST] = size * (1 + own) + rng.normal(0, noise, (N, 2))
+        values[N_NULL_ITEMS:, 2:] = np.nan
+        steered[name] = values
+    base = {name: rng.normal(0, 1, N) for name in READOUTS}
+    steered = {name: values + base[name][:, None, None] for name, values in steered.items()}
+    directions = Directions(
+        (
+            *("probe", "diff_means"),
+            *["random"] * 30,
+            *["shuffled probe"] * 30,
+            *["shuffled diff_means"] * 30,
+        ),
+        np.ones((2, n_directions, 3)),
+        np.arange(N) % 2,
+        1.0,
+    )
+    sweep = Sweep(tuple(range(N)), N_NULL_ITEMS, RELATIVE_DOSES, base, steered, {})
+    return Movements(sweep, directions, np.arange(N) // 2 % 2, np.arange(N))
+
+
+@pytest.mark.parametrize(
+    ("moves", "pattern"),
+    [
+        ({"behavior": 3, "self_report": 2}, "tracks"),
+        ({"behavior": -3, "self_report": -2}, "tracks"),
+        (dict.fromkeys(READOUTS, 2.0), "input moved"),
+        ({"self_report": 2}, "report only"),
+        ({"behavior": 3}, "behavior only"),
+        ({}, "none"),
+        ({"behavior": 3, "self_report": -2}, "undecided"),
+        ({"behavior": 3, "self_report": 2, "other_report": 2}, "undecided"),
+    ],
+)
+def test_every_pattern(moves: dict[str, float], pattern: str) -> None:
+    table = dissociation(movements(moves), True, seed=0)
+    assert table["pattern"] == pattern
+    assert table["diff_means"]["pattern"] == pattern
+    assert table["sentence"].startswith("Undecided: ") is (pattern == "undecided")
+
+
+def test_moving_alike_on_average_is_not_tracking() -> None:
+    found = dissociation(movements({"behavior": 3, "self_report": 2}, together=False), True, seed=0)
+    assert found["pattern"] == "undecided"
+    assert "not item by item" in found["sentence"]
+
+
+def test_beyond_the_guards_nothing_is_interpreted() -> None:
+    found = dissociation(movements({"behavior": 3, "self_report": 2}), False, seed=0)
+    assert found["pattern"] == "undecided"
+    assert "beyond the guards" in found["sentence"]
+
+
+def test_a_behavior_without_readout_leaves_the_pattern_open() -> None:
+    made = movements({"self_report": 2})
+    for part in (made.sweep.base, made.sweep.steered):
+        del part["behavior"]  # type: ignore[attr-defined]
+    found = dissociation(made, True, seed=0)
+    assert found["pattern"] == "undecided"
+    assert found["item_by_item"] is None
+    assert "behavior" not in found["rows"]
