@@ -243,8 +243,8 @@ def _race_sentence(
     if flat or difference is None or low is None or high is None:
         verb = "rises" if flat == ["probe"] else "rise"
         return (
-            f"At the answer slot the {' and the '.join(flat)} never {verb} above what the first layer shows, so there is "
-            "no race."
+            f"At the answer slot the {' and the '.join(flat)} never {verb} above what the first layer shows, so there "
+            "is no race."
         )
     shown = f"{difference:+.0f} layers [{low:.0f}, {high:.0f}]"
     if low > 0:

@@ -168,7 +168,8 @@ def departures(upstream: Curves, downstream: Curves, margin: float) -> Int[np.nd
     reached = np.maximum.accumulate(upstream, axis=-1)
     short = reached - np.maximum(downstream, CHANCE) > margin
     to_the_end = np.logical_and.accumulate(short[..., ::-1], axis=-1).sum(axis=-1)
-    return np.maximum(short.shape[-1] - to_the_end, np.where(to_the_end, half_rises(upstream), 0))
+    at_least = np.where(to_the_end, half_rises(upstream), 0)
+    return np.asarray(np.maximum(short.shape[-1] - to_the_end, at_least))
 
 
 def percentiles(values: NDArray[np.generic]) -> tuple[float, float]:
