@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,7 +85,7 @@ class Certificate:
         """Of every condition: how many simulations, and what share is right, wrong or undetermined."""
         by = ["n", "delta", "suite", "name", "multiple"]
         groups = self.table.groupby(by, dropna=False, sort=False)["diagnosed"]
-        shares = groups.value_counts(normalize=True).unstack(fill_value=0.0)
+        shares = groups.value_counts(normalize=True).unstack(fill_value=0)
         shares = shares.reindex(columns=list(OUTCOMES), fill_value=0.0)
         shares.insert(0, "simulations", groups.size())
         return shares.reset_index()
@@ -201,7 +201,7 @@ class Certificate:
         return shares[(shares["n"] == n) & (shares["delta"] == delta) & (shares["suite"] == suite)]
 
 
-def _percentages(row: Mapping[str, Any]) -> str:
+def _percentages(row: Mapping[Hashable, Any]) -> str:
     return " / ".join(f"{100 * row[outcome]:.0f}" for outcome in OUTCOMES)
 
 
