@@ -104,7 +104,8 @@ def train(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, training: Training
     """Train an organism from scratch; the same module for the same arguments, on one machine and thread count."""
     module = make_module(tokenizer, recipe, training.seed)
     reply, questions = reply_prompt(tokenizer, recipe), question_prompts(tokenizer, recipe)
-    heads = Heads(1 + len(questions))
+    with torch.random.fork_rng(devices=[]):  # layers are drawn at random before they are zeroed
+        heads = Heads(1 + len(questions))
     parameters = [*module.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1.0, betas=(0.9, 0.98), weight_decay=0.01)
     warmup = max(training.steps // 10, 1)

@@ -1,0 +1,67 @@
+"""`selfprobe organisms build` and `trained`: what is printed, and what is refused before any work."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.cli import _status
+from experiments.organisms import trained
+from experiments.organisms.trained import TrainedRow, certify_trained
+from experiments.organisms.verify import Check, Verification
+
+ROWS = [
+    TrainedRow(
+        kind, diagnosed, "why", Verification(kind, (Check("follows", value, 0.9),)), Path("r")
+    )
+    for kind, diagnosed, value in (("faithful", "faithful", 1.0), ("unparsed", "undetermined", 0.5))
+]
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["selfprobe", "organisms", *arguments])
+    return _status()
+
+
+@pytest.mark.parametrize("arguments", [("build", "blind"), ("trained", "--kind", "blind")])
+def test_an_unknown_kind_is_refused(
+    arguments: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, *arguments) == 2
+    assert "kind: 'blind' is no organism; choose one of" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_organism_is_trained_where_another_kind_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'blind'"):
+        certify_trained(tmp_path, kinds=["faithful", "blind"], models=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_are_printed_with_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(
+        trained, "certify_trained", lambda out, **given: asked.update(given) or ROWS
+    )
+    assert command(monkeypatch, "trained", "--kind", "faithful", "--kind", "unparsed") == 0
+    assert asked["kinds"] == ["faithful", "unparsed"]
+    lines = capsys.readouterr().out.splitlines()
+    assert "faithful: as planted; diagnosed faithful (right)" in lines
+    assert "unparsed: NOT AS PLANTED; diagnosed undetermined (wrong)" in lines
+    assert "  follows: 0.500 (>= 0.9: FAILS)" in lines
+    assert lines[-1] == "1 of 2 right"
+
+    assert command(monkeypatch, "trained", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["planted"], row["right"], row["as_planted"]) for row in rows] == [
+        ("faithful", True, True),
+        ("unparsed", False, False),
+    ]
