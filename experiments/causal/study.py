@@ -80,9 +80,11 @@ def causal(
                 for name in todo
             ]
             for name, subject in zip(todo, subjects, strict=True):
-                found = _study(subject, folder, settings, reporter)
+                store = _store(subject, folder, settings)
+                found = _study(subject, folder, settings, store, reporter)
                 held[name] = found | {"probe": _selected(run.result(name)["probe"])}
                 write_json(folder.causal, _document(run, held))
+                store.close()
                 write_causal_figures(held, folder.figures)
     return _document(run, held)
 
@@ -101,22 +103,30 @@ def read_causal(folder: RunFolder) -> dict[str, Any]:
     return read_json(path, f"delete it and run `selfprobe causal {folder.path}` again")
 
 
+def _store(subject: Subject, folder: RunFolder, settings: CausalSettings) -> Store:
+    """Where parts of a task are kept until the whole is written."""
+    about = {
+        "task": subject.task.name,
+        "settings": settings.to_json(),
+        "place": asdict(subject.place),
+        "model": subject.model.fingerprint,
+        "versions": versions(),
+    }
+    return Store(folder.path / "causal.partial.jsonl", about)
+
+
 def _study(
-    subject: Subject, folder: RunFolder, settings: CausalSettings, reporter: Reporter
+    subject: Subject,
+    folder: RunFolder,
+    settings: CausalSettings,
+    store: Store,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     name, place = subject.task.name, subject.place
     directions = fit_directions(subject, settings)
     chosen = choose_items(subject, directions.half_of, settings.n_items, settings.seed)
     n_null_items = min(settings.n_null_items, len(chosen))
     readouts = readouts_of(subject, chosen, folder)
-    about = {
-        "task": name,
-        "settings": settings.to_json(),
-        "place": asdict(place),
-        "model": subject.model.fingerprint,
-        "versions": versions(),
-    }
-    store = Store(folder.path / "causal.partial.jsonl", about)
     with reporter.stage(f"{name}: guards", guard_steps()) as advance:
         measured = store.get("guards", lambda: measure_guards(subject, directions, advance))
     guards = guards_from(measured, settings)
@@ -151,7 +161,6 @@ def _study(
         "dissociation": dissociation(movements, guards.passed, settings.seed),
         "shift": shift,
     }
-    store.close()
     return found | {"notes": _notes(found)}
 
 

@@ -180,7 +180,7 @@ def test_a_finished_study_is_read_back_without_the_model(
 
     drawn = []
     monkeypatch.setattr(study, "load_model", refuse)
-    monkeypatch.setattr("experiments.finished.Run.write_report", drawn.append)
+    monkeypatch.setattr("experiments.finished.Run.write_report", lambda run: drawn.append(run))
     options = ("--n-null", 40, "--n-items", 20, "--n-null-items", 4)
     status, out, _ = selfprobe(finished, *options)
     assert status == 0
