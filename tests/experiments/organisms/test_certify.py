@@ -1,6 +1,8 @@
 """The certification: what is right, that numbers depend on seeds alone, and (slow) that the bars are met."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.breakdown import STAGES, Breakdown
+from experiments.cli import _status
 from experiments.inequalities import Rules
 from experiments.organisms import certify as certify_module
 from experiments.organisms.certificate import Certificate, trained_rows
@@ -30,14 +33,18 @@ def test_wrong_is_another_stage_and_nothing_else() -> None:
     assert diagnosed({"faithful", "unparsed"}, breakdown("unparsed")) == "right"
 
 
+@pytest.fixture(scope="module")
+def scorer() -> Scorer:
+    return Scorer()
+
+
 @pytest.mark.parametrize("stage", PLANTED_STAGES)
-def test_a_planted_stage_is_found(stage: str) -> None:
+def test_a_planted_stage_is_found(stage: str, scorer: Scorer) -> None:
     """Two seeds a stage; how often it is found is what the slow test asks."""
-    found = [
-        Scorer().score(simulate(stage, 600, n_layers=2, seed=seed)).diagnose() for seed in (0, 1)
-    ]
-    assert {one.stage for one in found} <= {stage, "undetermined"}
-    assert stage in {one.stage for one in found}
+    drawn = (simulate(stage, 600, n_layers=2, seed=seed) for seed in (0, 1))
+    found = {scorer.score(one).diagnose().stage for one in drawn}
+    assert stage in found
+    assert found <= {stage, "undetermined"}
 
 
 def test_fits_that_are_remembered_are_those_that_would_be_made() -> None:
@@ -226,3 +233,70 @@ def test_the_bars_are_met(tmp_path: Path) -> None:
             assert bar.share <= bar.limit + room, bar
         else:
             assert bar.share >= bar.limit - room, bar
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["selfprobe", "organisms", "certify", *map(str, arguments)])
+    return _status()
+
+
+def test_the_command_prints_and_writes_the_certificate(
+    small: tuple[Path, pd.DataFrame],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All rows are there already: nothing is drawn anew."""
+    shutil.copy(small[0] / "rows.jsonl", tmp_path)
+    options = ["--seeds", 1, "--effect-seeds", 1, "--n", 60, "--effects", 4, "--out", tmp_path]
+    assert command(monkeypatch, *options) == 0
+    shown = capsys.readouterr().out
+    assert "n = 60, margin 0.08: planted (rows) against diagnosed" in shown
+    assert "all 6 bars are met" in shown or "missed" in shown
+    assert command(monkeypatch, *options, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "certificate.json").read_text())
+
+
+def test_rows_of_trained_organisms_stand_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Finished:
+        def __init__(self, folder: str) -> None:
+            self.stage = Path(folder).name
+
+        def breakdown(self) -> Breakdown:
+            return breakdown(self.stage)
+
+    monkeypatch.setattr("experiments.organisms.certificate.load_run", Finished)
+    nothing = ["--seeds", 0, "--effect-seeds", 0, "--out", tmp_path]
+    trained = ["--trained", "faithful=runs/faithful", "--trained", "unparsed=runs/undetermined"]
+    assert command(monkeypatch, *nothing, *trained) == 0
+    shown = capsys.readouterr().out
+    assert "trained to be faithful: faithful, right (faithful)" in shown
+    assert "trained to be unparsed: undetermined, undetermined (undetermined)" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--effects", "0,x"], "effects: '0,x' is no list of numbers"),
+        (["--n", 10], "n: 10 items are too few"),
+        (["--workers", 0], "workers: 0 is not positive"),
+        (["--trained", "faithful=nowhere"], "nowhere"),
+        (["--out", __file__], "is no folder"),
+    ],
+)
+def test_bad_options_are_named_before_any_work(
+    arguments: list[object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -45,7 +45,7 @@ def best_auroc(features: np.ndarray, outcome: np.ndarray) -> float:
     ids=str,
 )
 def test_every_reader_finds_what_was_planted(plant: Plant) -> None:
-    data = draw(plant, MANY, n_layers=2, clustering=INDEPENDENT)
+    data = draw(plant, MANY, n_layers=1, clustering=INDEPENDENT)
     found = {
         "text": best_auroc(data.text, data.outcome),
         "task": best_auroc(data.task[:, -1], data.outcome),
@@ -59,13 +59,13 @@ def test_every_reader_finds_what_was_planted(plant: Plant) -> None:
 def test_states_add_to_the_text_what_lies_between_them() -> None:
     """The states hold the text's own value: text and states together know what the states do."""
     for stage, together in (("faithful", 0.85), ("not_beyond_text", 0.85)):
-        data = simulate(stage, MANY, clustering=INDEPENDENT)
+        data = simulate(stage, MANY, n_layers=1, clustering=INDEPENDENT)
         both = np.column_stack([data.text, data.task[:, -1]])
         assert best_auroc(both, data.outcome) == pytest.approx(together, abs=SAMPLING)
 
 
 def test_a_slot_that_lost_all_of_its_own_adds_nothing_to_the_text() -> None:
-    data = simulate("not_transported", MANY, clustering=INDEPENDENT)
+    data = simulate("not_transported", MANY, n_layers=1, clustering=INDEPENDENT)
     both = np.column_stack([data.text, data.slot[:, -1]])
     assert best_auroc(both, data.outcome) == pytest.approx(data.plant.text, abs=SAMPLING)
 
@@ -73,7 +73,7 @@ def test_a_slot_that_lost_all_of_its_own_adds_nothing_to_the_text() -> None:
 def test_complements_stack() -> None:
     """Two of 0.80 with independent errors come to Phi(Phi^-1(0.80) sqrt 2)."""
     plant = Plant(text=0.80, task=0.80, slot=0.80, words=0.80, holds_text=False)
-    data = draw(plant, MANY, clustering=INDEPENDENT)
+    data = draw(plant, MANY, n_layers=1, clustering=INDEPENDENT)
     both = np.column_stack([data.text, data.task[:, -1]])
     stacked = norm.cdf(norm.ppf(0.80) * np.sqrt(2))
     assert stacked == pytest.approx(0.883, abs=0.001)
@@ -88,7 +88,7 @@ def test_the_margin_is_a_readout_of_the_slot() -> None:
 
 def test_errors_are_shared_between_task_and_slot() -> None:
     """Within a class, the best readers' scores correlate by the noise that they share."""
-    data = simulate("faithful", MANY, clustering=INDEPENDENT)
+    data = simulate("faithful", MANY, n_layers=1, clustering=INDEPENDENT)
     scores = []
     for states in (data.task[:, -1], data.slot[:, -1]):
         model = LinearDiscriminantAnalysis().fit(states, data.outcome)
@@ -120,15 +120,15 @@ def test_what_layers_know_grows() -> None:
 
 @pytest.mark.parametrize("effect", [0.0, 0.4, 1.0])
 def test_answers_lean_and_fall_silent_as_planted(effect: float) -> None:
-    leaning = simulate("miscalibrated", MANY, effect=effect, clustering=INDEPENDENT)
+    leaning = simulate("miscalibrated", MANY, n_layers=1, effect=effect, clustering=INDEPENDENT)
     answers = leaning.answer.astype(int)
     assert criterion(leaning.outcome, answers) == pytest.approx(1.25 * effect, abs=0.03)
-    silent = simulate("unparsed", MANY, effect=effect, clustering=INDEPENDENT)
+    silent = simulate("unparsed", MANY, n_layers=1, effect=effect, clustering=INDEPENDENT)
     assert np.isnan(silent.answer).mean() == pytest.approx(0.5 * effect, abs=0.01)
 
 
 def test_a_label_of_the_text_is_learned_from_the_text_and_from_nothing_else() -> None:
-    data = draw_text_label(MANY, clustering=INDEPENDENT)
+    data = draw_text_label(MANY, n_layers=1, clustering=INDEPENDENT)
     text = best_auroc(data.text, data.outcome)
     assert text > 0.995
     both = np.column_stack([data.text, data.task[:, -1]])
