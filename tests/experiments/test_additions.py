@@ -257,3 +257,5 @@ def test_a_location_computed_anew_is_the_one_of_the_run(plain: Path) -> None:
     assert anew == run.locate()
     assert anew.scores is not None
     assert anew.scores.task.shape == (3, run.config.regroupings, run.result()["n_items"])
+    # At the last layer the lens reads the log-odds themselves, but for how activations are stored.
+    assert anew.by_layer[-1]["words"] == pytest.approx(run.result()["verbal"]["auroc"], abs=0.02)
