@@ -91,7 +91,7 @@ def _dose_panel(ax: Any, row: Mapping[str, Any], title: str) -> None:
 
 
 def _judged(row: Mapping[str, Any]) -> str:
-    return f"probe direction: {row['moved']}, {p_value(row.get('p'), row.get('n_null'))}"
+    return f"probe: {row['moved']}, {p_value(row.get('p'), row.get('n_null'))}"
 
 
 def plot_dissociation(found: Mapping[str, Any]) -> Any:
