@@ -50,15 +50,14 @@ class Slot:
 
     def log_odds(self, logits: Float[Tensor, "row vocabulary"]) -> Float[np.ndarray, " row"]:
         """Log of the summed odds of `yes` against `no`, in nats."""
-        values = logits.double()
-        against = torch.ones(values.shape[-1], dtype=torch.bool, device=values.device)
+        in_favor = logits[:, list(self.yes)].double().logsumexp(-1)
         if self.no is None:
-            against[list(self.yes)] = False
+            others = logits.clone()
+            others[:, list(self.yes)] = -torch.inf
+            against = others.logsumexp(-1).double()
         else:
-            against[:] = False
-            against[list(self.no)] = True
-        odds = values[:, list(self.yes)].logsumexp(-1) - values[:, against].logsumexp(-1)
-        return np.asarray(odds.cpu())
+            against = logits[:, list(self.no)].double().logsumexp(-1)
+        return np.asarray((in_favor - against).cpu())
 
 
 @dataclass(frozen=True)

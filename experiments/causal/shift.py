@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from experiments.causal.effects import Effect, effect_of
 from experiments.causal.readouts import Readouts, Slot, behind_system, order_of
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
-from experiments.causal.sweep import Sweep
+from experiments.causal.sweep import Sweep, by_tail
 from experiments.progress import Advance
 from experiments.tasks import Item
 from hooks import Steer, intervene
@@ -128,10 +129,12 @@ class _Work:
         """Outcomes under steering, each half along the direction fitted on the other; reports are the sweep's."""
         outcomes: list[int | None] = [None] * len(self.rows)
         items, place, model = self.items, self.subject.place, self.subject.model
-        for half in (0, 1):
-            rows = [r for r in self.rows if self.directions.half_of[self.sweep.chosen[r]] == half]
+        tails = by_tail(place, model, [item.prompt() for item in items])
+        for (tail, alike), half in product(tails.items(), (0, 1)):
+            rows = [r for r in alike if self.directions.half_of[self.sweep.chosen[r]] == half]
+            if not rows:
+                continue
             vector = torch.tensor(self.directions.vectors[half, number], dtype=torch.float32)
-            tail = place.tail_of(model, items[rows[0]].prompt())
             coefficient = dose * self.directions.unit
             with intervene(model, [Steer(place.site, place.layer, vector, coefficient, tail)]):
                 for row, outcome in zip(

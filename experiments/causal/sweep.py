@@ -19,9 +19,9 @@ from torch import Tensor
 from experiments.causal.directions import FITTED, Directions
 from experiments.causal.readouts import Readouts, Slot
 from experiments.causal.store import Store
-from experiments.causal.subject import Subject
+from experiments.causal.subject import Place, Subject
 from experiments.progress import Advance
-from hooks import CaptureSpec, capture
+from hooks import CaptureSpec, Model, Prompt, capture
 from hooks.halfway import go_on, read_halfway
 
 RELATIVE_DOSES = (-1.0, -0.5, 0.5, 1.0)
@@ -117,18 +117,20 @@ class _Context:
 
     @cached_property
     def means(self) -> tuple[Float[Tensor, "tail d_model"], ...]:
-        """For the items of either half, the mean states of the other half's prompts, token by token."""
+        """For the items of either half, the mean states of the other half's prompts, token by token.
+
+        Where what follows the instruction is not as many tokens in all prompts (a model without a chat template may
+        join letters across), tokens are counted from the end, and the shortest decides.
+        """
         model, place = self.subject.model, self.subject.place
         prompts = [slot.prompt for slot in self.slots]
-        spec = CaptureSpec(
-            sites=(place.site,), layers=(place.layer,), positions=place.tail_of(model, prompts[0])
-        )
-        states = {
-            id: row[0]
-            for batch in capture(model, prompts, spec)
-            for id, row in zip(batch.ids, batch.sites[place.site], strict=True)
-        }
-        found = torch.stack([states[prompt.id] for prompt in prompts])
+        states = {}
+        for tail, alike in by_tail(place, model, prompts).items():
+            spec = CaptureSpec(sites=(place.site,), layers=(place.layer,), positions=tail)
+            for batch in capture(model, [prompts[row] for row in alike], spec):
+                states |= dict(zip(batch.ids, batch.sites[place.site][:, 0], strict=True))
+        shortest = min(map(len, states.values()))
+        found = torch.stack([states[prompt.id][-shortest:] for prompt in prompts])
         return tuple(found[torch.tensor(self.half != one)].mean(dim=0) for one in (0, 1))
 
     def measure(self, row: int, plan: Plan) -> list[float]:
@@ -138,20 +140,33 @@ class _Context:
         halfway = read_halfway(model, slot.prompt, place.block, place.start)
         vectors = torch.tensor(self.directions.vectors[half], dtype=torch.float32)
         means = self.means[half]
-        own = halfway.states[-len(means) :]
+        n_changed = len(place.tail_of(model, slot.prompt))
+        own = halfway.states[-n_changed:]
+        ablated = own[-len(means) :]
         changes = [torch.zeros_like(own)]
         changes += [
             (plan.doses[dose] * self.directions.unit * vectors[number]).expand_as(own)
             for number, dose in plan.steps
         ]
         changes += [
-            toward(own, vectors[number], means if ABLATIONS[kind] == "mean" else None)
+            torch.cat([torch.zeros_like(own[: -len(means)]), toward(ablated, vectors[number], to)])
             for number, kind in plan.ablations
+            for to in [means if ABLATIONS[kind] == "mean" else None]
         ]
         states = halfway.states.repeat(len(changes), 1, 1)
-        states[:, -len(means) :] += torch.stack(changes)
+        states[:, -n_changed:] += torch.stack(changes)
         values: list[float] = slot.log_odds(go_on(model, halfway, states)).tolist()
         return values
+
+
+def by_tail(
+    place: Place, model: Model, prompts: Sequence[Prompt]
+) -> dict[tuple[str, ...], list[int]]:
+    """The positions that are changed -> the prompts, by number, of which they are all."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        found.setdefault(place.tail_of(model, prompt), []).append(row)
+    return found
 
 
 def toward(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from experiments.causal.measured import Movements
 from experiments.causal.readouts import READOUTS, Readouts, choose_items, readouts_of
 from experiments.causal.settings import CausalSettings
 from experiments.causal.store import Store
-from experiments.causal.subject import Subject
-from experiments.causal.sweep import Sweep, sweep
+from experiments.causal.subject import Place, Subject
+from experiments.causal.sweep import Sweep, by_tail, sweep
 from experiments.run_folder import RunFolder
-from hooks import Ablate, Steer, intervene, render
+from hooks import Ablate, Prompt, Steer, intervene, render
 from tests.experiments.causal.planted import planted_subject
 
 DOSE = 0.5
@@ -121,3 +122,23 @@ def test_nulls_are_measured_on_some_items_alone(found: Found) -> None:
     assert len(set(shown)) == 40
     assert not np.isnan(steered[:12, shown]).any()
     assert not np.isnan(steered[:, :2]).any()
+
+
+def test_prompts_whose_ends_have_not_as_many_tokens_are_aligned_at_the_end(tmp_path: Path) -> None:
+    """Without a chat template letters may be joined across the end of the instruction."""
+    subject, _ = planted_subject(n_items=40)
+    place = Place("resid_post", 1, "instruction_last", 1)
+    subject = replace(subject, place=place)
+    directions = fit_directions(subject, CausalSettings(n_null=40))
+    chosen = choose_items(subject, directions.half_of, 8, 0)
+    readouts = readouts_of(subject, chosen, RunFolder(tmp_path))
+    slots = list(readouts.slots["behavior"])
+    longer = slots[0].prompt.instruction
+    slots[0] = replace(slots[0], prompt=Prompt(id="text", text=longer))
+    uneven = Readouts({"behavior": tuple(slots)}, {}, "")
+    tails = by_tail(place, subject.model, [slot.prompt for slot in slots])
+    assert sorted(map(len, tails.values())) == [1, 7]
+    store = Store(tmp_path / "parts.jsonl", {})
+    found = sweep(subject, directions, uneven, chosen, 4, DOSE, store, lambda steps: None)
+    assert np.isfinite(found.steered["behavior"][:4, :, -1]).all()
+    assert np.isfinite(found.ablated["behavior"][:, :2]).all()
