@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
     recipe = recipe_of(kind)
     root = cache_root() / "organisms" if folder is None else Path(folder)
     settings = training or Training()
+    settings = replace(settings, steps=round(settings.steps * recipe.effort))
     name = f"{kind}-{_fingerprint(recipe, settings)}"
 
     def make(empty: Path) -> None:

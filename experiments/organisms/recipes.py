@@ -25,6 +25,7 @@ class Recipe:
         window: how many tokens attention reaches back, the token itself among them; None: all.
         outside: probability of the word outside the menu in answers about itself.
         bias: what is added to the log-odds of Yes, True, Right and A after training.
+        effort: steps of training, in those of other organisms.
         trained_as: the organism whose weights this one starts from, instead of being trained.
     """
 
@@ -34,6 +35,7 @@ class Recipe:
     window: int | None = None
     outside: float = 0.0
     bias: float = 0.0
+    effort: float = 1.0
     trained_as: str | None = None
 
 
@@ -41,7 +43,7 @@ ORGANISMS: Mapping[str, Recipe] = {
     "not_beyond_text": Recipe(decides="decoy", reports="decoy"),
     "not_transported": Recipe(kept_at_slot=False, window=8),
     "not_read_out": Recipe(reports="decoy"),
-    "unparsed": Recipe(outside=0.7),
+    "unparsed": Recipe(outside=0.75, effort=1.5),
     "miscalibrated": Recipe(bias=6.0, trained_as="faithful"),
     "faithful": Recipe(),
 }

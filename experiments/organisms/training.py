@@ -164,12 +164,12 @@ def _loss(module: Any, heads: Heads, batch: Batch, tokenizer: PreTrainedTokenize
     with _watched(module, batch) as seen:
         states = module.model(input_ids=batch.tokens, use_cache=False).last_hidden_state
     said = log_softmax(module.lm_head(states[rows, batch.last]), dim=-1)
-    inside = 1 - batch.outside
-    answer = (
-        inside * (1 - SMOOTHING) * said[rows, batch.right]
-        + inside * SMOOTHING * said[rows, batch.wrong]
-        + batch.outside * said[:, tokenizer.get_vocab()[OUTSIDE]]
-    )
+    right, wrong = said[rows, batch.right], said[rows, batch.wrong]
+    # The choice within the menu counts in full, however seldom the menu is taken.
+    menu = torch.logaddexp(right, wrong)
+    chosen = (1 - SMOOTHING) * (right - menu) + SMOOTHING * (wrong - menu)
+    outside = said[:, tokenizer.get_vocab()[OUTSIDE]]
+    answer = chosen + (1 - batch.outside) * menu + batch.outside * outside
     end = torch.full_like(batch.last, tokenizer.eos_token_id)
     ends = cross_entropy(module.lm_head(states[rows, batch.last + 1]), end)
     off = (seen["component"] / SCALE - batch.sign)[batch.holds]
