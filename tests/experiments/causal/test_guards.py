@@ -1,0 +1,65 @@
+"""The dose that is interpreted, and what it is chosen by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import entropy
+
+from experiments.causal.guards import _divergences, _neutral, _perplexity, guards_from
+from experiments.causal.settings import MAGNITUDES, CausalSettings
+from tests.conftest import make_tiny_model
+
+FINE = [0.01] * len(MAGNITUDES)
+
+
+def measured(kl: list[float], perplexity: list[float]) -> dict[str, Any]:
+    return {
+        "kl": [FINE, kl],
+        "perplexity": [[1.0] * len(MAGNITUDES), perplexity],
+        "null_kl": list(MAGNITUDES),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kl", "perplexity", "dose", "passed"),
+    [
+        (FINE, [1.0] * 5, 2.0, True),
+        ([0.1, 0.2, 0.5, 1.2, 3.0], [1.0] * 5, 0.5, True),
+        ([0.1, 0.2, 0.5, 0.9, 3.0], [1.0, 1.1, 1.6, 1.7, 9.0], 0.25, True),
+        # A dose that passes by chance beyond one that fails is not trusted.
+        ([0.1, 1.2, 0.5, 0.9, 0.9], [1.0] * 5, 0.125, True),
+        ([1.1, 2.0, 3.0, 4.0, 5.0], [1.0] * 5, 0.125, False),
+    ],
+)
+def test_the_largest_dose_up_to_which_all_are_within_the_bounds(
+    kl: list[float], perplexity: list[float], dose: float, passed: bool
+) -> None:
+    guards = guards_from(measured(kl, perplexity), CausalSettings())
+    assert (guards.test_dose, guards.passed) == (dose, passed)
+    assert guards.null_kl == dose
+    assert guards.within(dose) is guards.within(-dose) is passed
+    assert not guards.within(3.0)
+    assert guards.to_json()["within"] == [guards.within(one) for one in MAGNITUDES]
+
+
+def test_kl_is_that_of_the_unchanged_distribution_from_the_changed() -> None:
+    logits = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
+    p = torch.softmax(logits.double(), dim=-1).numpy()
+    np.testing.assert_allclose(_divergences(logits), entropy(p[:1], p[1:], axis=1))
+
+
+def test_perplexity_is_that_of_the_models_own_loss() -> None:
+    model = make_tiny_model("llama")
+    losses, n_tokens = 0.0, 0
+    for text in _neutral()["texts"]:
+        ids = model.tokenizer(model.tokenizer.bos_token + text, add_special_tokens=False)
+        tokens = torch.tensor([ids["input_ids"]])
+        with torch.inference_mode():
+            loss = model.module(input_ids=tokens, labels=tokens).loss
+        losses += float(loss) * (tokens.shape[1] - 1)
+        n_tokens += tokens.shape[1] - 1
+    assert _perplexity(model) == pytest.approx(np.exp(losses / n_tokens), rel=1e-4)
