@@ -63,6 +63,7 @@ class DryRun:
         n_items: items, or drafts of a task that makes its items with the model.
         behavior: prompts whose completions show the behavior.
         questions: prompts that ask for a prediction, item by item.
+        apart: context -> prompts of which only log-odds and activations are read; an endpoint is put none.
         n_completions: of the behavior, all samples.
         whole: whether this is all; False where later prompts depend on the answers to earlier ones.
     """
@@ -71,6 +72,7 @@ class DryRun:
     n_items: int
     behavior: tuple[Prompt, ...]
     questions: tuple[Prompt, ...]
+    apart: Mapping[str, tuple[Prompt, ...]]
     n_completions: int
     whole: bool
 
@@ -85,11 +87,17 @@ class DryRun:
             f"{self.task}: {self.n_items} items, {self.n_completions} completions of behavior, "
             f"{len(self.questions)} answers to questions"
         )
+        for context, prompts in self.apart.items():
+            line += f", {len(prompts)} prompts of the {context.replace('_', ' ')}"
         return line if self.whole else f"{line}, and more that depend on the answers"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, for a program."""
-        contexts = (("behavior", self.behavior), ("self_prediction", self.questions))
+        contexts = (
+            ("behavior", self.behavior),
+            ("self_prediction", self.questions),
+            *self.apart.items(),
+        )
         return {
             "task": self.task,
             "n_items": self.n_items,
@@ -125,15 +133,17 @@ def _dry_run(task: Task, config: RunConfig) -> DryRun:
     run = Recorder(samples_of(task, config))
     items, whole = _observed(task, chosen, config, run)
     asked = asked_of(task, config)
-    apart = (question for one in asked.apart.values() for question in one)
-    questions = [*(question for _, question in asked.all), *apart]
-    rows = zip(*(asked_prompts(question, items, config) for question in questions), strict=True)
-    put = {json.dumps(one.messages): one for row in rows for one in row}
+    rows = zip(*(asked_prompts(question, items, config) for _, question in asked.all), strict=True)
+    questions = {json.dumps(one.messages): one for row in rows for one in row}
     return DryRun(
         task.name,
         len(chosen),
         tuple(run.asked.values()),
-        tuple(put.values()),
+        tuple(questions.values()),
+        {
+            context: tuple(p for one in own for p in asked_prompts(one, items, config))
+            for context, own in asked.apart.items()
+        },
         run.n_completions,
         whole=whole,
     )

@@ -338,7 +338,13 @@ def test_a_dry_run_asks_nothing_and_writes_nothing(
     assert command(monkeypatch, "run", "parity", "--model", "no/such-model", *out, "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     contexts = Counter(one["context"] for one in listed["prompts"])
-    assert contexts == {"behavior": 60, "self_prediction": 60 * N_QUESTIONS}
+    # An endpoint gives no activations, and is asked nothing that only they are read of.
+    assert "input question" not in told
+    assert contexts == {
+        "behavior": 60,
+        "self_prediction": 60 * N_QUESTIONS,
+        "input_question": 60 * 2,
+    }
     assert server.requests == []
     assert not (tmp_path / "run").exists()
 
