@@ -59,14 +59,15 @@ def _stack(
     fitted = np.zeros((len(folds), len(np.unique(folds)), folds.shape[1]))
     for r, fold_of in enumerate(folds):
         standard = within_fold_zscores(values[r], fold_of)
+        of_fold = None
+        if training_columns is not None:
+            of_fold = within_fold_zscores(np.asarray(training_columns)[r].swapaxes(0, 1), fold_of)
         for f, fold in enumerate(np.unique(fold_of)):
             test = fold_of == fold
-            training = standard
-            if training_columns is not None:
-                training = within_fold_zscores(np.asarray(training_columns)[r, fold], fold_of)
-            weights = _weights(training[~test], labels[~test])
+            training = standard[~test] if of_fold is None else of_fold[~test, fold]
+            weights = _weights(training, labels[~test])
             stacked[r, test] = standard[test] @ weights
-            fitted[r, f, ~test] = training[~test] @ weights
+            fitted[r, f, ~test] = training @ weights
     return stacked, fitted
 
 
@@ -198,24 +199,23 @@ def _leaning(
 ) -> tuple[Float[np.ndarray, "regrouping *fold item"], Float[np.ndarray, "regrouping *fold item"]]:
     """The text's scores, leaning toward what the probe adds and away from it."""
     toward, away = np.empty(text.shape), np.empty(text.shape)
-    for row in np.ndindex(text.shape[:-1]):
-        fold_of = folds[row[0]]
-        standard = within_fold_zscores(text[row], fold_of)
-        rest = _projected_out(within_fold_zscores(probe[row], fold_of), standard, fold_of)
-        toward[row], away[row] = standard + LEAN * rest, standard - LEAN * rest
+    for r, fold_of in enumerate(folds):
+        standard = within_fold_zscores(text[r].T, fold_of)
+        rest = _projected_out(within_fold_zscores(probe[r].T, fold_of), standard, fold_of)
+        toward[r], away[r] = (standard + LEAN * rest).T, (standard - LEAN * rest).T
     return toward, away
 
 
 def _projected_out(
-    probe: Float[np.ndarray, "item"],
-    text: Float[np.ndarray, "item"],
+    probe: Float[np.ndarray, "item *batch"],
+    text: Float[np.ndarray, "item *batch"],
     fold_of: Int[np.ndarray, "item"],
-) -> Float[np.ndarray, "item"]:
+) -> Float[np.ndarray, "item *batch"]:
     """What is left of standard scores without standard others, fold by fold, standard again."""
     rest = np.zeros_like(probe)
     for fold in np.unique(fold_of):
         rows = fold_of == fold
-        left = probe[rows] - text[rows] * np.mean(probe[rows] * text[rows])
+        left = probe[rows] - text[rows] * np.mean(probe[rows] * text[rows], axis=0)
         # Of a mere copy nothing is left but rounding.
-        rest[rows] = left if left.std() > 1e-9 else 0.0
+        rest[rows] = np.where(left.std(axis=0) > 1e-9, left, 0.0)
     return within_fold_zscores(rest, fold_of)
