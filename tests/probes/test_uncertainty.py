@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 from scipy.stats import norm, sem, t, ttest_rel
 
 from probes import (
@@ -130,6 +131,16 @@ def test_criterion_of_constant_yes_is_far_from_zero():
     interval = criterion_interval(y, answers, groups)
     assert interval.estimate == criterion(y, answers)
     assert interval.high < -1
+
+
+def test_criterion_is_jackknifed_over_groups():
+    """Against the definition: the criterion without each group in turn."""
+    rng = np.random.default_rng(0)
+    y, answers, groups = rng.integers(0, 2, 90), rng.integers(0, 2, 90), rng.integers(0, 12, 90)
+    without = np.array([criterion(y[groups != g], answers[groups != g]) for g in range(12)])
+    error = np.sqrt(11 / 12 * ((without - without.mean()) ** 2).sum())
+    interval = criterion_interval(y, answers, groups)
+    assert (interval.high - interval.low) / 2 == pytest.approx(error * student_t.ppf(0.975, 11))
 
 
 # Of 300 simulations at a true 95%, three binomial standard deviations are 3.8 points.
