@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import t as student_t
 from scipy.stats import norm, sem, t, ttest_rel
 
 from probes import (
@@ -140,7 +139,7 @@ def test_criterion_is_jackknifed_over_groups():
     without = np.array([criterion(y[groups != g], answers[groups != g]) for g in range(12)])
     error = np.sqrt(11 / 12 * ((without - without.mean()) ** 2).sum())
     interval = criterion_interval(y, answers, groups)
-    assert (interval.high - interval.low) / 2 == pytest.approx(error * student_t.ppf(0.975, 11))
+    assert (interval.high - interval.low) / 2 == pytest.approx(error * t.ppf(0.975, 11))
 
 
 # Of 300 simulations at a true 95%, three binomial standard deviations are 3.8 points.
