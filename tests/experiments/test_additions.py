@@ -223,6 +223,7 @@ def test_results_of_another_version_are_named_and_are_to_be_made_anew(copied: Pa
     assert todo == ["contrast", "directions", "locate", "report"]
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_before_it_was_asked_says_so_and_goes_on(
     copied: Path, models: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
