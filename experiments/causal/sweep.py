@@ -124,7 +124,7 @@ class _Context:
         """
         model, place = self.subject.model, self.subject.place
         prompts = [slot.prompt for slot in self.slots]
-        states = {}
+        states: dict[str, Float[Tensor, "tail d_model"]] = {}
         for tail, alike in by_tail(place, model, prompts).items():
             spec = CaptureSpec(sites=(place.site,), layers=(place.layer,), positions=tail)
             for batch in capture(model, [prompts[row] for row in alike], spec):
