@@ -161,7 +161,8 @@ def _treats_prompts_apart(intervention: Intervention) -> bool:
 
 def _forget(model: Model, active: tuple[Intervention, ...], n_apart: int) -> None:
     model.n_apart -= n_apart
-    model.interventions = [others for others in model.interventions if others is not active]
+    # In place: a copy of the record (`dataclasses.replace`) holds the same list.
+    model.interventions[:] = [others for others in model.interventions if others is not active]
 
 
 def _check(model: Model, intervention: Intervention) -> None:

@@ -60,7 +60,9 @@ class XorTask(CompletionTask):
 
 def _group(number: int, shared: Sentence, rng: np.random.Generator) -> list[Item]:
     items = []
-    for letter, (person, place) in zip("abcd", ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True):
+    # In an order of its own: were it the same in all groups, exchanging the labels of groups would change nothing.
+    pairs = rng.permutation([(0, 0), (0, 1), (1, 0), (1, 1)])
+    for letter, (person, place) in zip("abcd", pairs, strict=True):
         words = {
             PERSON: rng.choice(BITS[PERSON][person]),
             PLACE: rng.choice(BITS[PLACE][place]),
