@@ -198,7 +198,7 @@ def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
         for change in STEERED
         if ((causal.get("shift") or {}).get(change) or {}).get("verdict") == FITS
     ]
-    if fits and table["pattern"] != "input moved":
+    if fits and table["pattern"] == "undecided":
         fit = causal["shift"][fits[0]].get("self_report")
         test = f"steered along {fits[0]} the report {FITS} (log-odds toward it {_shown(fit)})"
         return True, f"the shift test says: {test}; {found}"
@@ -213,6 +213,11 @@ def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
+    row = ((causal.get("dissociation") or {}).get("rows") or {}).get("behavior") or {}
+    if row.get("moved") not in (None, "moves"):
+        return False, f"whether steering moves the behavior: {row['moved']} ({figures})"
+    if row and row["estimate"] < 0:
+        return False, f"steering toward the outcome moves the behavior away from it ({figures})"
     if max(p_random, p_shuffled) < ALPHA:
         moves = "steering along the direction moves the behavior more than the nulls do"
         return True, f"{moves} ({figures})"

@@ -116,8 +116,8 @@ def add_one_p(value: float, null: Float[np.ndarray, " null"]) -> float:
 def moved(effect: Effect, spread: float) -> Moved:
     """Whether a readout moved.
 
-    *Does not move*: the whole interval lies within `MARGIN` times `spread`, or nearer to 0 than 95% of the effects of
-    random directions.
+    *Does not move*: the whole interval lies within `MARGIN` times `spread`, or nearer to 0 than the 95th
+    percentile of the sizes of random directions' effects (a wide null makes it easy: it is then a matter of power).
     *Moves*: the interval is off 0 and the effect beats the nulls, random and shuffled ones by themselves as well as
     together. If both hold, it does not move. Anything else is undecided.
     """

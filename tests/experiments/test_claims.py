@@ -138,12 +138,12 @@ def test_only_one_pattern_tracks(pattern: str) -> None:
     assert pattern in found.reason
 
 
-def test_the_shift_test_may_earn_it_where_the_input_did_not_move() -> None:
+def test_the_shift_test_may_earn_it_where_no_pattern_is_told() -> None:
     shift = {
         "dose": 2.0,
         "probe": {"verdict": "fits the changed behavior", "self_report": difference(0.4)},
     }
-    for pattern, word in (("undecided", True), ("input moved", False)):
+    for pattern, word in (("undecided", True), ("input moved", False), ("report only", False)):
         found = earned(with_peer(), causes(pattern) | {"shift": shift})["tracks"]
         assert found.earned is word
     assert (
@@ -166,6 +166,15 @@ def test_causal_needs_both_nulls(p_values: tuple[float, float]) -> None:
     found = earned(with_peer(), causes("tracks", *p_values))["causal"]
     assert found.earned is False
     assert f"p = {p_values[0]} against random and {p_values[1]}" in found.reason
+
+
+@pytest.mark.parametrize(("estimate", "moved"), [(0.4, "does not move"), (-0.4, "moves")])
+def test_causal_needs_the_behavior_to_move_toward_the_outcome(estimate: float, moved: str) -> None:
+    rows = {"behavior": {"estimate": estimate, "moved": moved}}
+    steered = causes("tracks", 0.005, 0.005) | {"dissociation": {"rows": rows, "pattern": "none"}}
+    assert earned(with_peer(), steered)["causal"].earned is False
+    rows["behavior"] = {"estimate": 0.4, "moved": "moves"}
+    assert earned(with_peer(), steered)["causal"].earned is True
 
 
 def test_a_skipped_task_and_an_endpoint_earn_nothing() -> None:
