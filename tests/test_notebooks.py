@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and are committed with their outputs."""
+"""The notebooks run from top to bottom, in their short form, and are committed with their whole outputs."""
 
 from pathlib import Path
 
@@ -15,7 +15,8 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs(path: Path, tmp_path: Path) -> None:
+def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFPROBE_SHORT", "1")
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
 
