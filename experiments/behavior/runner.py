@@ -17,7 +17,8 @@ from experiments.tasks.runner import Decided
 from hooks import Completion, Model, Prompt, generate, option_logprobs
 
 CHUNK = 64
-"""Prompts generated between two writes to the disk: what a kill can cost."""
+"""Prompts generated between two writes to the disk (what a kill can cost), and completions written side by side: the
+weights are read once a step for all of them."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class LocalRunner:
             n_samples=k,
             temperature=None if k == 1 else 1.0,
             seed=self.seed,
+            batch_size=CHUNK,
             decided=[one.is_decided for one in asked.values()] if ended else None,
         )
         return {key: tuple(completions[i * k : (i + 1) * k]) for i, key in enumerate(asked)}
