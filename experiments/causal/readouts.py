@@ -26,12 +26,6 @@ from hooks.readout import option_tokens
 READOUTS = ("behavior", "self_report", "other_report", "input_question")
 """The rows of the dissociation table."""
 
-WORDED = {
-    "self_report": "what it says that it will do",
-    "other_report": "what it says that another assistant would do",
-    "input_question": "what it says about the input",
-}
-
 _SMOOTHING = 1.0
 
 
