@@ -6,9 +6,13 @@ kept in `rows.jsonl`, so that the same call picks up where it was stopped.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import import_module
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,18 @@ from experiments.organisms.conditions import Condition, graded, large, standard,
 from experiments.organisms.scored_simulation import Scorer
 from experiments.progress import Reporter, Silent
 from experiments.records import append_rows, read_whole_rows
+from experiments.run_folder import versions
 from probes import skip_reason
 
+INSTRUMENT = (
+    "experiments.organisms.simulate",
+    "experiments.organisms.planted",
+    "experiments.organisms.conditions",
+    "experiments.organisms.scored_simulation",
+    "experiments.inequalities",
+    "experiments.breakdown",
+)
+"""The modules whose texts a finished simulation is good for, beside the versions of libraries."""
 FEWEST = 40
 COLUMNS = ("n", "delta", "seed", "suite", "name", "multiple", "stage", "diagnosed", "open")
 FEW_ITEMS, MANY_ITEMS = 100, 1000
@@ -76,8 +90,8 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Names it in the file of what is finished."""
-        return json.dumps(asdict(self))
+        """Names it in the file of what is finished, with what it was made by."""
+        return json.dumps(asdict(self) | {"made_by": _made_by()})
 
     def rows(self) -> list[dict[str, Any]]:
         """Draw, score and diagnose every condition."""
@@ -114,6 +128,13 @@ class Job:
         }
 
 
+@cache
+def _made_by() -> str:
+    texts = [getsource(import_module(name)) for name in INSTRUMENT]
+    made_by = json.dumps([versions(), texts], sort_keys=True)
+    return hashlib.sha256(made_by.encode()).hexdigest()[:16]
+
+
 def certify(
     plan: Plan, out: Path, *, workers: int | None = None, reporter: Reporter | None = None
 ) -> pd.DataFrame:
@@ -121,7 +142,8 @@ def certify(
 
     Args:
         plan: what is drawn.
-        out: the folder of `rows.jsonl`, which holds what is finished. Of another version of selfprobe it must be empty.
+        out: the folder of `rows.jsonl`, which holds what is finished. What other versions or rules have made is left
+            in it, and not used.
         workers: processes; one a core unless given.
         reporter: shows how far it is.
     """

@@ -143,6 +143,18 @@ def test_a_stopped_certification_goes_on_with_the_same_numbers(
     assert reporter.done == [1, 1]
 
 
+def test_what_other_versions_have_made_is_not_used(
+    small: tuple[Path, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(small[0] / "rows.jsonl", tmp_path)
+    jobs = SMALL.jobs
+    monkeypatch.setattr(certify_module, "_made_by", lambda: "another version")
+    drawn = []
+    monkeypatch.setattr(certify_module, "_with_rows", lambda job: (drawn.append(job) or job, []))
+    certify(SMALL, tmp_path, workers=1)
+    assert len(drawn) == len(jobs)
+
+
 @pytest.mark.slow
 def test_processes_give_the_same_numbers(small: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(certify(SMALL, tmp_path, workers=2), small[1])
