@@ -1,9 +1,10 @@
 """The shift test: the behavior is changed; does the report made under the change fit the changed behavior, or the old?
 
-The behavior is changed by steering at the test dose, to either side, or by a system message that asks for it. Of the
-items whose outcome flipped, *fit* is the report's log-odds under the change, counted from the median of the unchanged
-ones, toward the changed outcome: over 0 the report fits what the model does now, under 0 what it did before. Both
-sides are taken together, since a report that any change pushes to one side would fit all flips of that side.
+The behavior is changed by steering at the test dose, to either side, or by a system message that asks for it. *Fit* is
+of the items whose outcome flipped: the report's log-odds under the change where the model now does what it did not,
+minus those where it no longer does, halved. Over 0 the report fits what the model does now, under 0 what it did before.
+Either side weighs the same, so that a report which any change pushes to one side fits neither; with flips to one side
+alone nothing can be told.
 
 What it does not show: that a report which repeats the system message looked at anything but that message.
 """
@@ -24,7 +25,7 @@ from jaxtyping import Float
 from experiments.asked import samples_of
 from experiments.behavior import LocalRunner, label_behavior
 from experiments.causal.directions import FITTED, Directions
-from experiments.causal.effects import Effect, effect_of
+from experiments.causal.effects import Effect
 from experiments.causal.readouts import Readouts, Slot, behind_system, order_of
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
@@ -33,13 +34,23 @@ from experiments.progress import Advance
 from experiments.tasks import Item
 from hooks import Steer, intervene
 from hooks.halfway import go_on, read_halfway
+from probes.uncertainty import checked_groups, t_quantile
 
 SIDES = (("toward outcome 1", 1), ("toward outcome 0", -1))
 SYSTEM = "system message"
 REPORTS = ("self_report", "other_report")
+LEAD = "self_minus_other"
+"""Of the self-report over the report about another, on the same flips."""
 CHANGES = (*FITTED, SYSTEM)
 N_STEPS = len(CHANGES) * len(SIDES)
 """Steps that `shift_test` reports."""
+MIN_GROUPS = 5
+"""On either side, under which the spread of a mean is hardly known."""
+
+FITS_NEW = "fits the changed behavior"
+FITS_OLD = "fits the old behavior"
+UNDECIDED = "undecided"
+CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True)
@@ -59,27 +70,83 @@ class Shifted:
     def to_json(self) -> dict[str, Any]:
         """A row of `shift`."""
         flipped = ~np.isnan(self.after) & (self.after != self.before)
+        after, groups = self.after[flipped], self.groups[flipped]
         found: dict[str, Any] = {
             "n": len(self.before),
             "n_unscored": int(np.isnan(self.after).sum()),
             "n_flipped": int(flipped.sum()),
-            "to_one": int((flipped & (self.before == 0)).sum()),
+            "to_one": int((after == 1).sum()),
+            "to_zero": int((after == 0).sum()),
         }
-        if len(set(self.groups[flipped])) < 2:
-            return found | {"verdict": "too few flips"}
-        toward = (self.after - self.before)[flipped]
-        fits = {
-            name: effect_of(toward * reports[flipped], self.groups[flipped])
-            for name, reports in self.reports.items()
-        }
-        verdict = _verdict(fits["self_report"])
-        return found | {name: fit.to_json() for name, fit in fits.items()} | {"verdict": verdict}
+        few = [
+            f"the outcome of {found[name]} items ({n} groups) flipped to {side}, at least {MIN_GROUPS} groups are "
+            "needed"
+            for name, side in (("to_one", 1), ("to_zero", 0))
+            if (n := len(set(groups[after == side]))) < MIN_GROUPS
+        ]
+        if few:
+            return found | {"verdict": CANNOT_TELL, "reason": "; ".join(few)}
+        own, other = (self.reports[name][flipped] for name in REPORTS)
+        rows = {REPORTS[0]: own, REPORTS[1]: other, LEAD: own - other}
+        fits = {name: fit_of(values, after, groups) for name, values in rows.items()}
+        toward = own[after == 1].mean() > 0 > own[after == 0].mean()
+        verdict, reason = _verdict(fits[REPORTS[0]], fits[LEAD], bool(toward))
+        return (
+            found
+            | {name: fit.to_json() for name, fit in fits.items()}
+            | {"verdict": verdict, "reason": reason}
+        )
 
 
-def _verdict(fit: Effect) -> str:
-    if fit.low > 0:
-        return "fits the changed behavior"
-    return "fits the old behavior" if fit.high < 0 else "undecided"
+def fit_of(
+    report: Float[np.ndarray, " row"], after: Float[np.ndarray, " row"], groups: np.ndarray
+) -> Effect:
+    """Half the difference of the mean reports of both outcomes, with a 95% interval that leaves out a group at a time.
+
+    Student's t has the degrees of freedom of the side with fewer groups, which decides how well the spread is known.
+    What is the same on both sides, a push or a preference, cancels.
+    """
+    codes = checked_groups(groups, len(report))
+    sides = [after == side for side in (1, 0)]
+    counts, sums = (
+        np.stack([np.bincount(codes, side * values) for side in sides])
+        for values in (np.ones_like(report), report)
+    )  # [side, group]
+
+    def fit(n: np.ndarray, total: np.ndarray) -> Float[np.ndarray, "*group"]:
+        halved: np.ndarray = (total[0] / n[0] - total[1] / n[1]) / 2
+        return halved
+
+    n_groups = counts.shape[1]
+    every = [part.sum(axis=1, keepdims=True) for part in (counts, sums)]
+    left_out = fit(every[0] - counts, every[1] - sums)
+    variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
+    fewest = min(len(np.unique(codes[side])) for side in sides)
+    half = t_quantile(fewest - 1) * float(np.sqrt(variance))
+    estimate = float(fit(*every)[0])
+    return Effect(estimate, estimate - half, estimate + half, len(report), n_groups)
+
+
+def _verdict(fit: Effect, lead: Effect, toward: bool) -> tuple[str, str]:
+    """The verdict, and why it is an open one.
+
+    Args:
+        fit: of the self-report.
+        lead: of the self-report minus what is said of another, item by item.
+        toward: whether the mean self-report of either side is on the side of the changed behavior.
+    """
+    if fit.high < 0:
+        return FITS_OLD, ""
+    if not fit.low > 0:
+        return UNDECIDED, "the interval of the self-report's fit holds 0"
+    if not toward:
+        return UNDECIDED, "the self-report fits the flips to one side alone"
+    if not lead.low > 0:
+        return (
+            UNDECIDED,
+            "the self-report does not fit decidedly better than what is said of another",
+        )
+    return FITS_NEW, ""
 
 
 def shift_test(
