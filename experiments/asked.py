@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments.config import RunConfig
-from experiments.elicitation import ANSWER_TOKENS, Questions, option_spellings
+from experiments.elicitation import Questions, answer_length, option_spellings
 from experiments.items import first_groups, load_items
 from experiments.tasks import Elicitation, Item, Task, ValueQuestion
 from hooks import Model, Prompt, check_lengths, plan_capture
@@ -82,8 +82,7 @@ def check_prompts(model: Model, chosen: Mapping[Task, Sequence[Item]], config: R
         questions = asked_of(task, config)
         for _, question in questions.all:
             asked = asked_prompts(question, items, config)
-            length = getattr(question, "max_new_tokens", ANSWER_TOKENS)
-            check_lengths(model, asked, length)
+            check_lengths(model, asked, answer_length(question))
             if question in questions.captured:
                 reports += asked
         for apart in questions.apart.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from activations_cache.compression import Compression
 from activations_cache.encoding import StorageDType
 from experiments.progress import Reporter, Silent
 from experiments.prompt_files import PromptRow
-from hooks import CapturePlan, CaptureSpec, Model, Prompt, plan_capture
+from hooks import CapturePlan, CaptureSpec, Kept, Model, Prompt, plan_capture
 
 
 def capture_into(
@@ -31,6 +31,7 @@ def capture_into(
     dtype: StorageDType = "bfloat16",
     extend: bool = False,
     compression: Compression | None = None,
+    on_read: Callable[[Kept], None] | None = None,
     **settings: Any,
 ) -> ActivationsCache:
     """Capture prompts into the cache at `folder`, which is made or picked up where it stopped.
@@ -45,6 +46,7 @@ def capture_into(
         dtype: how a new cache stores values.
         extend: whether sites, layers or positions that the cache lacks are added to it, instead of refused.
         compression: of a new cache; see `ActivationsCache.create`.
+        on_read: as `CapturePlan.run` takes it.
         settings: further arguments of `plan_capture`.
 
     Returns:
@@ -59,7 +61,7 @@ def capture_into(
             plan, done = replace(plan, spec=cache.spec), cache.done
             with (reporter or Silent()).stage(stage, len(prompts)) as advance:
                 advance(sum(prompt.id in done for prompt in prompts))
-                for activations in plan.run(done):
+                for activations in plan.run(done, on_read):
                     cache.append(activations)
                     advance(sum(id not in done for id in activations.ids))
     return cache

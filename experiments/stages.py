@@ -23,7 +23,7 @@ from experiments.controls import (
     open_controls,
 )
 from experiments.directions import directions_of_run
-from experiments.elicitation import Options, Questions, option_spellings
+from experiments.elicitation import ANSWER_TOKENS, Options, Questions, option_spellings
 from experiments.finished import write_results
 from experiments.joined import joined_tasks
 from experiments.locate import locate_task, n_steps
@@ -34,7 +34,7 @@ from experiments.run_folder import RunFolder
 from experiments.staged import Prompts, StagedRun
 from experiments.task_data import TaskData
 from experiments.tasks import Elicitation, Item, Runner, Task
-from hooks import Model, NextToken, load_model
+from hooks import Kept, Model, NextToken, Prompt, load_model
 
 
 class Stages(StagedRun):
@@ -126,22 +126,33 @@ class Stages(StagedRun):
         )
 
     def _ask(self) -> None:
-        asked = {task: self.questions(task) for task in self.tasks}
+        questions = {task: self.questions(task) for task in self.tasks}
+        prompts: list[Prompt] = []
+        answered: dict[str, Prompt] = {}
+        for task, own in questions.items():
+            for question in own.captured:
+                asked = asked_prompts(question, self.items[task.name], self.config)
+                prompts += asked
+                if question in own.answered:
+                    answered |= {prompt.id: prompt for prompt in asked}
         cache = capture_into(
             self.folder.report_cache,
             self.model,
-            [
-                prompt
-                for task, questions in asked.items()
-                for question in questions.captured
-                for prompt in asked_prompts(question, self.items[task.name], self.config)
-            ],
+            prompts,
             self.config.report_spec(),
             reporter=self.reporter,
             stage="self-predictions",
-            options=option_spellings([e for each in asked.values() for e in each.options]),
+            on_read=partial(self._answer, answered),
+            options=option_spellings([e for own in questions.values() for e in own.options]),
         )
         self.ask_in_words(partial(_captured_options, cache))
+
+    def _answer(self, answered: Mapping[str, Prompt], kept: Kept) -> None:
+        """Answer in words what has just been read, so that `ask_in_words` need not read it again."""
+        read = [answered[one.id] for one in kept.batch.prompts if one.id in answered]
+        if read:
+            run = LocalRunner(self.model, seed=self.config.seed, store=self.folder.completions)
+            run.complete_read(read, ANSWER_TOKENS, kept)
 
     def _ask_in_other_contexts(self) -> None:
         items = self._by_task(self.items)

@@ -7,6 +7,7 @@ from hooks.capture import capture, check_lengths, option_logprobs
 from hooks.completions import Completion
 from hooks.generation import generate
 from hooks.intervention import Ablate, Patch, Steer, intervene
+from hooks.kept import Kept
 from hooks.model import Model, load_model
 from hooks.next_token import NextToken, next_tokens
 from hooks.plan import CapturePlan, plan_capture
@@ -22,6 +23,7 @@ __all__ = [
     "CapturePlan",
     "CaptureSpec",
     "Completion",
+    "Kept",
     "Message",
     "Model",
     "NextToken",

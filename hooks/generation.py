@@ -14,6 +14,7 @@ from hooks.backends.torch import Recorder
 from hooks.batching import Batch, padded_batch
 from hooks.completions import Completion, Ending, stop_tokens
 from hooks.decoding import Decoding
+from hooks.kept import Kept
 from hooks.model import Model
 from hooks.plan import render_all
 from hooks.positions import check_positions
@@ -36,6 +37,7 @@ def generate(
     spec: CaptureSpec | None = None,
     on_states: Callable[[Activations], None] | None = None,
     decided: Callable[[str], bool] | Sequence[Callable[[str], bool]] | None = None,
+    kept: Kept | None = None,
 ) -> list[Completion]:
     """Let the model answer every prompt.
 
@@ -57,6 +59,7 @@ def generate(
             is a spec.
         decided: told of the text so far every few tokens; once it says True, a completion is let go. It must not
             take that back when the text goes on. One for all prompts, or one a prompt.
+        kept: what a capture has read of these prompts (`CapturePlan.run(on_read=)`), so that none is read twice.
 
     Returns:
         All samples of the first prompt, then of the second, and so on.
@@ -67,6 +70,8 @@ def generate(
     _check_counts(max_new_tokens, n_samples, batch_size, temperature)
     if (spec is None) != (on_states is None):
         raise ValueError("on_states: give spec and on_states together, or neither")
+    if spec is not None and kept is not None:
+        raise ValueError("kept: its prompts are not read again; capture their states with it")
     rendered = render_all(model, prompts, max_new_tokens)
     if spec is not None:
         spec = spec.resolve(model.n_layers)
@@ -83,7 +88,7 @@ def generate(
     found: dict[tuple[str, int], Completion] = {}
     for batch in _batches(ordered, n_samples, batch_size, model, max_new_tokens):
         completions, states = _generate_batch(
-            model, batch, max_new_tokens, endings, temperature, seed, spec
+            model, batch, max_new_tokens, endings, temperature, seed, spec, kept
         )
         found |= {(completion.id, completion.sample): completion for completion in completions}
         if on_batch is not None:
@@ -194,11 +199,14 @@ def _generate_batch(
     temperature: float | None,
     seed: int,
     spec: CaptureSpec | None,
+    kept: Kept | None,
 ) -> tuple[list[Completion], Activations | None]:
     from transformers import GenerationConfig
 
     positions = spec.positions if spec is not None else ()
-    prefixes = shared_lengths(model, batch.prompts, max_new_tokens, positions)
+    prefixes = [len(prompt) - 1 for prompt in batch.prompts]
+    if kept is None:
+        prefixes = shared_lengths(model, batch.prompts, max_new_tokens, positions)
     padded = padded_batch(batch.prompts, model.pad_id, side="left", prefixes=prefixes)
     recorder = None
     if spec is not None and batch.firsts:
@@ -217,7 +225,7 @@ def _generate_batch(
         max_new_tokens=max_new_tokens, do_sample=False, pad_token_id=model.pad_id
     )
     with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
-        cache = prefix_cache(model, batch.prompts, prefixes)
+        cache = prefix_cache(model, batch.prompts, prefixes, kept)
         with _prompts_first(model, padded, recorder):
             written = model.module.generate(
                 input_ids=padded.token_ids.to(model.device),

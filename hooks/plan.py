@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from hooks.activations import Activations, CaptureSpec
 from hooks.backends import Backend, get_backend
 from hooks.batching import Batch, PlannedBatch, plan_batches
 from hooks.fingerprint import capture_fingerprint, interventions_digest
+from hooks.kept import Kept, keeping
 from hooks.model import Model
 from hooks.positions import check_positions
 from hooks.prompts import Prompt, Rendered, render, truncated
@@ -55,10 +57,18 @@ class CapturePlan:
         """Return a batch as the model reads it."""
         return self._batches[index].lay_out(self.model.pad_id)
 
-    def run(self, done: Collection[str] = ()) -> Iterator[Activations]:
+    def run(
+        self, done: Collection[str] = (), on_read: Callable[[Kept], None] | None = None
+    ) -> Iterator[Activations]:
         """Yield the states of every batch that has an id outside `done`, whole and in the plan's order.
 
         On a GPU a batch is copied to the host while the next one is computed already.
+
+        Args:
+            done: ids whose states are not wanted.
+            on_read: given what the model keeps of a batch, once it is read and before its states are yielded, so that
+                `generate(kept=)` need not read it again. Not called for a batch of which nothing can be kept
+                (`hooks.kept.keeping`).
 
         Raises:
             RuntimeError: the device's memory is too small for a batch, or the interventions that are active are not
@@ -70,13 +80,15 @@ class CapturePlan:
         for index, planned in enumerate(self._batches):
             if done.issuperset(planned.ids):
                 continue
-            copies.append((planned.ids, self._read(self.lay_out(index))))
+            copies.append((planned.ids, self._read(self.lay_out(index), on_read)))
             if len(copies) > ahead:
                 yield self._finished(*copies.popleft())
         while copies:
             yield self._finished(*copies.popleft())
 
-    def _read(self, batch: Batch) -> Callable[[], dict[tuple[str, str], Tensor]]:
+    def _read(
+        self, batch: Batch, on_read: Callable[[Kept], None] | None
+    ) -> Callable[[], dict[tuple[str, str], Tensor]]:
         """Run one batch; states under ("site", name), log-probabilities under ("option", name)."""
         if interventions_digest(self.model) != self.fingerprint["interventions"]:
             raise RuntimeError(
@@ -85,7 +97,9 @@ class CapturePlan:
             )
         try:
             # A caller's autocast would change the numbers, and the fingerprint would not know.
-            with torch.autocast(self.model.device.type, enabled=False):
+            with ExitStack() as stack:
+                stack.enter_context(torch.autocast(self.model.device.type, enabled=False))
+                kept = stack.enter_context(keeping(self.model, batch)) if on_read else None
                 states = self._backend.read(
                     self.model, batch, self.spec, logits=self._tokens is not None
                 )
@@ -94,12 +108,15 @@ class CapturePlan:
                 assert states.slot_logits is not None
                 logprobs = sum_logprobs(states.slot_logits, self._tokens)
                 found |= {("option", name): tensor for name, tensor in logprobs.items()}
-            return to_host(found)
+            copy = to_host(found)
         except torch.cuda.OutOfMemoryError as error:
             raise RuntimeError(
                 f"the device has too little memory for a batch of {batch.token_ids.numel()} tokens; "
                 "give a smaller batch_tokens"
             ) from error
+        if on_read and kept and (read := kept()):
+            on_read(read)
+        return copy
 
     def _finished(self, ids: tuple[str, ...], copy: Any) -> Activations:
         assert not isinstance(self.spec.layers, str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from experiments.progress import Reporter, Silent
 from experiments.records import append_rows, read_whole_rows
 from experiments.tasks.runner import Decided
-from hooks import Completion, Model, Prompt, generate, option_logprobs
+from hooks import Completion, Kept, Model, Prompt, generate, option_logprobs
 
 CHUNK = 64
 """Prompts generated between two writes to the disk (what a kill can cost), and completions written side by side: the
@@ -90,20 +90,52 @@ class LocalRunner:
         found = {} if self.store is None else _read(self.store)
         with self.reporter.stage(self.stage, len(distinct)) as advance:
             for chunk in _chunks(distinct):
-                if not all(key in found for key in chunk):
-                    fresh = self._generate(chunk, max_new_tokens, k)
-                    fresh = {key: own for key, own in fresh.items() if key not in found}
-                    if self.store is not None:
-                        append_rows(self.store, (_row(key, own) for key, own in fresh.items()))
-                    found |= fresh
+                found |= self._missing(found, chunk, max_new_tokens, k)
                 advance(len(chunk))
         return [
             tuple(replace(one, id=prompt.id) for one in found[key])
             for key, prompt in zip(keys, prompts, strict=True)
         ]
 
+    def complete_read(self, prompts: Sequence[Prompt], max_new_tokens: int, kept: Kept) -> None:
+        """Answer prompts greedily that a capture has just read, for a later `complete` of them with one sample.
+
+        Args:
+            prompts: some of those that `kept` is of.
+            max_new_tokens: most tokens a completion may have.
+            kept: what the model keeps of them.
+
+        Raises:
+            ValueError: there is no store to keep the answers in.
+        """
+        if self.store is None:
+            raise ValueError("store: None keeps no answers; name a file")
+        contents = {_content(prompt): prompt for prompt in prompts}
+        asked = {
+            _key(content, max_new_tokens, 1, self.seed): Asked(replace(prompt, id=content), ())
+            for content, prompt in contents.items()
+        }
+        self._missing(_read(self.store), asked, max_new_tokens, 1, kept)
+
+    def _missing(
+        self,
+        found: Collection[str],
+        asked: Mapping[str, Asked],
+        max_new_tokens: int,
+        k: int,
+        kept: Kept | None = None,
+    ) -> dict[str, tuple[Completion, ...]]:
+        """Those that are not found yet, which the store then has too; prompts are run together, all or none."""
+        if all(key in found for key in asked):
+            return {}
+        fresh = self._generate(asked, max_new_tokens, k, kept)
+        fresh = {key: own for key, own in fresh.items() if key not in found}
+        if self.store is not None:
+            append_rows(self.store, (_row(key, own) for key, own in fresh.items()))
+        return fresh
+
     def _generate(
-        self, asked: Mapping[str, Asked], max_new_tokens: int, k: int
+        self, asked: Mapping[str, Asked], max_new_tokens: int, k: int, kept: Kept | None
     ) -> dict[str, tuple[Completion, ...]]:
         ended = any(one.ends for one in asked.values())
         completions = generate(
@@ -115,6 +147,7 @@ class LocalRunner:
             seed=self.seed,
             batch_size=CHUNK,
             decided=[one.is_decided for one in asked.values()] if ended else None,
+            kept=kept,
         )
         return {key: tuple(completions[i * k : (i + 1) * k]) for i, key in enumerate(asked)}
 

@@ -138,7 +138,7 @@ def generate_answers(
 ) -> dict[str, list[str]]:
     """The generated answer of every question to each of its prompts, greedy, by the question's name."""
     answers: dict[str, list[str]] = {}
-    lengths = {question: _length(question) for question in asked}
+    lengths = {question: answer_length(question) for question in asked}
     for length in sorted(set(lengths.values())):
         together = [question for question in asked if lengths[question] == length]
         prompts = [prompt for question in together for prompt in asked[question]]
@@ -148,7 +148,8 @@ def generate_answers(
     return answers
 
 
-def _length(question: Elicitation | ValueQuestion) -> int:
+def answer_length(question: Elicitation | ValueQuestion) -> int:
+    """Most tokens of its answer."""
     return question.max_new_tokens if isinstance(question, ValueQuestion) else ANSWER_TOKENS
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.behavior import LocalRunner
 from experiments.behavior import runner as runner_module
-from hooks import Model, Prompt, generate
+from hooks import CaptureSpec, Model, Prompt, generate, plan_capture
 from tests.conftest import make_tiny_model
 
 
@@ -69,6 +69,24 @@ def test_what_is_finished_is_not_done_again(
     assert sizes == [100 - runner_module.CHUNK]
     assert LocalRunner(model, store=store).complete(prompts, max_new_tokens=3) == whole
     assert len(sizes) == 1
+
+
+def test_what_a_capture_has_read_is_answered_once(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = LocalRunner(model).complete(PROMPTS, max_new_tokens=4)
+    run = LocalRunner(model, store=tmp_path / "s.jsonl")
+    spec = CaptureSpec(sites=("final_norm",), positions=("prompt_last",))
+    sizes = counted(monkeypatch)
+    plan = plan_capture(model, PROMPTS, spec, options={"yes": ["yes"]})
+    for _ in range(2):  # the second time, all of it is in the store
+        for _ in plan.run(on_read=lambda kept: run.complete_read(PROMPTS, 4, kept)):
+            pass
+    assert run.complete(PROMPTS, max_new_tokens=4) == wanted
+    assert sizes == [2]
+    with pytest.raises(ValueError, match="store: None keeps no answers"):
+        for _ in plan.run(on_read=lambda kept: LocalRunner(model).complete_read(PROMPTS, 4, kept)):
+            pass
 
 
 def test_other_settings_are_other_completions(model: Model, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from hooks import (
     Activations,
     CaptureSpec,
+    Kept,
     Model,
     Prompt,
     Steer,
@@ -17,6 +18,7 @@ from hooks import (
     generate,
     intervene,
     load_model,
+    plan_capture,
     render,
 )
 from hooks.completions import stop_tokens
@@ -169,6 +171,27 @@ def test_states_and_interventions_while_generating_are_those_of_capture(name: st
         order = [ours.ids.index(id) for id in wanted.ids]
         for site, states in wanted.sites.items():
             assert error_of(ours.sites[site][order], states) <= TOLERANCE, site
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_answers_from_what_a_capture_kept_are_those_of_prompts_read_for_them(name: str) -> None:
+    model = model_of(name, VARIANTS[-1][1] if FAMILIES[name].sdpa else "eager")
+    prompts = [Prompt(id=str(n), text=text) for n, text in enumerate(TEXTS)]
+    plan = plan_capture(
+        model, prompts, CaptureSpec(sites=model.architecture.sites, positions=("prompt_last",))
+    )
+    read: list[str] = []
+
+    def answer(kept: Kept) -> None:
+        own = [prompt for prompt in prompts if prompt.id in kept.batch.ids]
+        settings: dict[str, Any] = {"n_samples": 2, "temperature": 1.0, "max_new_tokens": 6}
+        found = generate(model, own, kept=kept, **settings)
+        assert found == generate(model, own, **settings)
+        read.extend(kept.batch.ids)
+
+    for _ in plan.run(on_read=answer):
+        pass
+    assert not read or len(read) == len(prompts)
 
 
 @pytest.mark.parametrize(("window", "switch"), [(None, 8), (8, 16), (16, 8)])
