@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -42,20 +43,26 @@ def ask_peer(
     items: Mapping[Task, Sequence[Item]],
     reporter: Reporter,
 ) -> None:
-    """Read the peer's log-odds of every question about itself; the tasks that are there are picked up."""
+    """Read the peer's log-odds of every question about itself; tasks that are there with every answer are picked up."""
     store = folder.peer_words.with_suffix(".partial.jsonl")
-    rows = read_whole_rows(store)
-    done = {row["task"] for row in rows}
+    held = {_key(row): row for row in read_whole_rows(store)}
+    rows = []
     for task, own in items.items():
         questions = asked_of(task, config).options
+        wanted = [(task.name, item.id, question.name) for question in questions for item in own]
         with reporter.stage(f"{task.name}: peer's words", len(own)) as advance:
-            if task.name not in done:
+            if not held.keys() >= set(wanted):
                 fresh = [row.to_json() for row in _asked(model, config, own, questions)]
                 append_rows(store, fresh)
-                rows += fresh
+                held |= {_key(row): row for row in fresh}
             advance(len(own))
+        rows += [held[key] for key in wanted]
     write_rows(folder.peer_words, rows)
     store.unlink(missing_ok=True)
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["task"], row["item"], row["elicitation"]
 
 
 def _asked(
