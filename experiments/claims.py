@@ -1,7 +1,9 @@
 """The words that a run has earned (METHODS section 9): each with its numbers, or with what would test it.
 
 A word is earned by a comparison that was fixed beforehand, withheld where the comparison was made and does not hold,
-and not tested where it was not made. What an earned word does not show: anything that a stronger one stands for.
+and not tested where it was not made. It holds of the place at which the comparison was made, and where that place was
+chosen by hand, nothing corrects for the choice. What an earned word does not show: anything that a stronger one stands
+for.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
-from experiments.records import read_json
 
 if TYPE_CHECKING:
     from experiments.finished import Run
 
 ALPHA = 0.05
 """The largest p-value at which a null is beaten."""
+
+OTHER_ITEMS = "more or other items give it some (`--n`, `--items`), in a new folder"
+"""What mends a task without scores: its items are part of what a folder is."""
 
 THE_RUN = "RUN"
 """Stands for the folder of the run in commands, where a file should say the same wherever the run lies."""
@@ -28,11 +33,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """A word, whether it was earned (None: not tested), and why, in one sentence."""
+    """A word, whether it was earned (None: not tested), why, in one sentence, and where in the model (None: nowhere)."""
 
     word: str
     earned: bool | None
     reason: str
+    place: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As a table or a page takes it."""
@@ -50,30 +56,39 @@ def claims(run: Run, task: str | None = None) -> list[Claim]:
         ValueError: no such task in the run, or several and none named.
     """
     result = run.result(task)
-    causal = None
-    if run.folder.causal.is_file():
-        mend = f"delete it and run `{causal_command(run.path)}` again"
-        causal = read_json(run.folder.causal, mend)["tasks"].get(result["task"])
-    return claims_of(result, causal, run.path)
+    interventions = run.interventions.get(result["task"])
+    return claims_of(result, interventions, run.path, run.config)
 
 
-def claims_of(result: Row, causal: Row | None, folder: Path | str) -> list[Claim]:
+def claims_of(
+    result: Row, causal: Row | None, folder: Path | str, config: RunConfig
+) -> list[Claim]:
     """The same from the results of one task.
 
     Args:
         result: of the task, from `results.json`.
         causal: of the task, from `causal.json`, or None where nothing was intervened on.
         folder: of the run; stands in the commands that would test what was not tested.
+        config: of the run, which says what the probe could choose from.
     """
     if result["skipped"]:
-        why = f"not tested: the task was skipped ({result['skipped']})"
-        return [Claim(word, None, why) for word in _TESTS]
+        return [Claim(word, None, f"not tested: {why_skipped(result)}") for word in _TESTS]
     if "activations" in result:
         why = (
             "not tested: an endpoint gives no activations; run the model itself, without --endpoint"
         )
         return [Claim(word, None, why) for word in _TESTS]
-    return [Claim(word, *test(result, causal, folder)) for word, test in _TESTS.items()]
+    found = []
+    for word, test in _TESTS.items():
+        earned, reason = test(result, causal, folder)
+        place = None if earned is None else _PLACES[word](result, causal, config)
+        found.append(Claim(word, earned, reason, place))
+    return found
+
+
+def why_skipped(result: Row) -> str:
+    """Why a task has no scores, and what would give it some."""
+    return f"the task was skipped ({result['skipped']}); {OTHER_ITEMS}"
 
 
 def is_decodable(result: Row) -> bool:
@@ -187,29 +202,31 @@ PEER_BASELINES = {
 def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     table = (causal or {}).get("dissociation") or {}
     if causal is None or not table.get("pattern"):
-        return None, _untested("nothing was intervened on", causal_command(folder))
+        return None, _untested(_NOTHING_CHANGED, causal_command(folder))
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
     found = f"the dissociation table says: {table['pattern']} ({_bare(table.get('sentence', ''))})"
     if table["pattern"] == "tracks":
         return True, found
-    fits = [
-        change
-        for change in STEERED
-        if ((causal.get("shift") or {}).get(change) or {}).get("verdict") == FITS
-    ]
-    if fits and table["pattern"] == "undecided":
-        fit = causal["shift"][fits[0]].get("self_report")
-        test = f"steered along {fits[0]} the report {FITS} (log-odds toward it {_shown(fit)})"
-        return True, f"the shift test says: {test}; {found}"
-    return False, f"{found}, and the shift test does not say that the report {FITS}"
+    if table["pattern"] != "undecided":
+        return False, found
+    shift = (causal.get("shift") or {}).get("probe") or {}
+    verdict = shift.get("verdict", "cannot tell")
+    if verdict == FITS and _is_above_zero(shift.get("self_minus_other")):
+        figures = (
+            f"log-odds toward it {_shown(shift['self_report'])}, more than what is said of another by "
+            f"{_shown(shift['self_minus_other'])}"
+        )
+        return True, f"the shift test says: steered, the report {FITS} ({figures}); {found}"
+    why = f" ({shift['reason']})" if shift.get("reason") else ""
+    return False, f"{found}; and the shift test says: {verdict}{why}"
 
 
 def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     steered = ((causal or {}).get("steering") or {}).get("behavior") or {}
     p_random, p_shuffled = (steered.get(f"p_{null}") for null in ("random", "shuffled"))
     if causal is None or p_random is None or p_shuffled is None:
-        return None, _untested("nothing was intervened on", causal_command(folder))
+        return None, _untested(_NOTHING_CHANGED, causal_command(folder))
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
@@ -234,10 +251,54 @@ _TESTS = {
 }
 
 
-STEERED = ("probe", "diff_means")
-"""Changes of the shift test that come from within: a report may also repeat a system message."""
+def _of_probe(result: Row, causal: Row | None, config: RunConfig) -> str:
+    """Where the probe reads: the cell that was selected most often."""
+    return f"{_cell(result['probe'])}, selected within folds{_narrowed(config)}"
+
+
+def _of_words(result: Row, causal: Row | None, config: RunConfig) -> str:
+    return "the answer slot of the self-prediction, fixed beforehand"
+
+
+def _of_change(result: Row, causal: Row | None, config: RunConfig) -> str:
+    """Where the states were changed."""
+    assert causal is not None
+    by_hand = [name for name in ("layer", "position") if causal["settings"][name] is not None]
+    if by_hand:
+        return f"{_cell(causal['place'])}; {_chosen(by_hand)}"
+    return f"{_cell(causal['place'])}, where the run's probe was selected{_narrowed(config)}"
+
+
+_PLACES = {
+    **dict.fromkeys(("decodable", "beyond the text", "privileged"), _of_probe),
+    "introspection": _of_words,
+    **dict.fromkeys(("tracks", "causal"), _of_change),
+}
+
+
+def _cell(place: Row) -> str:
+    layer = [] if place["layer"] is None else [f"layer {place['layer']}"]
+    return ", ".join([place["site"], *layer, place["position"]])
+
+
+def _narrowed(config: RunConfig) -> str:
+    """What of the places to select from is not as it is by default."""
+    given = [
+        name
+        for name in ("site", "layers", "positions")
+        if getattr(config, name) != RunConfig.model_fields[name].default
+    ]
+    return f"; {_chosen(given)}" if given else ""
+
+
+def _chosen(names: list[str]) -> str:
+    return f"{' and '.join(names)} chosen by hand, which nothing corrects for"
+
+
 FITS = "fits the changed behavior"
-"""Verdict of the shift test in favor."""
+"""Verdict of the shift test in favor. Only that of the probe's direction counts: verdicts are about it, and a report may
+repeat a system message."""
+_NOTHING_CHANGED = "nothing was intervened on by this version"
 _BEYOND_GUARDS = (
     "not tested: even the smallest dose harms more than the outcome, so no effect is interpreted"
 )

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.breakdown import Breakdown
-from experiments.claims import THE_RUN, Claim, claims, claims_of, same_command
+from experiments.claims import (
+    THE_RUN,
+    Claim,
+    causal_command,
+    claims,
+    claims_of,
+    same_command,
+    why_skipped,
+)
 from experiments.config import RunConfig
 from experiments.contrast import Contrast
 from experiments.locate import Location
@@ -150,7 +158,7 @@ class Run:
         """The results of a task that has a probe."""
         result = self.result(task)
         if result["skipped"]:
-            raise ValueError(f"task {result['task']!r} was skipped: {result['skipped']}")
+            raise ValueError(f"task {result['task']!r}: {why_skipped(result)}")
         if result["breakdown"]["stage"] is None:
             raise ValueError(f"task {result['task']!r}: {result['breakdown']['sentence']}")
         return result
@@ -161,10 +169,24 @@ class Run:
 
     def _part(self, file: Path) -> dict[str, Any]:
         """A file that runs of older versions lack."""
-        mend = f"`{same_command(self.path)}` adds it and keeps what is finished"
-        if not file.is_file():
-            raise ValueError(f"{self.path} holds no {file.name}; {mend}")
-        return read_json(file, f"delete it: {mend}")
+        self.require(file)
+        return read_json(file, f"delete it: {self._adds}")
+
+    @property
+    def _adds(self) -> str:
+        return f"`{same_command(self.path)}` adds it and keeps what is finished"
+
+    def require(self, *parts: Path) -> None:
+        """Refuse work for which a part of the folder is needed that it lacks.
+
+        Raises:
+            ValueError: which, and what adds it.
+        """
+        for part in parts:
+            if not part.exists():
+                raise ValueError(
+                    f"{self.path} holds no {part.relative_to(self.path)}; {self._adds}"
+                )
 
     def directions(self, task: str | None = None) -> dict[str, Any]:
         """The directions of a task's probe: `cosines`, transfer over `contexts` and `strata`, `degeneracy`.
@@ -182,15 +204,30 @@ class Run:
         Raises:
             ValueError: as `breakdown`; no interventions were made yet, and how to make them.
         """
-        from experiments.causal import read_causal  # which reads runs itself
-
-        name = self._probed(task)["task"]
-        tasks: dict[str, dict[str, Any]] = read_causal(self.folder)["tasks"]
-        if name not in tasks:
+        name, command = self._probed(task)["task"], causal_command(self.path)
+        if not self.folder.causal.is_file():
+            raise ValueError(f"{self.path} holds no causal.json; make it with `{command}`")
+        if name not in self.interventions:
             raise ValueError(
-                f"task: {name!r} is not in causal.json; run `selfprobe causal {self.path} --task {name}`"
+                f"task: {name!r} is not in causal.json, or of another version; run `{command} --task {name}`"
             )
-        return tasks[name]
+        return self.interventions[name]
+
+    @property
+    def interventions(self) -> dict[str, dict[str, Any]]:
+        """What interventions did, by task; empty where there were none, or another version made them.
+
+        Raises:
+            ValueError: `causal.json` is damaged.
+        """
+        from experiments.causal.study import SCHEMA  # which reads runs itself
+
+        if not self.folder.causal.is_file():
+            return {}
+        held = read_json(
+            self.folder.causal, f"delete it and run `{causal_command(self.path)}` again"
+        )
+        return dict(held["tasks"]) if held.get("schema") == SCHEMA else {}
 
     def across_tasks(self) -> dict[str, Any]:
         """Cosines and transfer between the tasks of the run.
@@ -259,14 +296,12 @@ class Run:
         for name, paths in figures.items():
             for svg in sorted(folder.figures.glob(f"causal-{name}-*.svg")):
                 paths[f"causal{svg.stem.removeprefix(f'causal-{name}')}"] = svg
-        causal = self._added("causal.json")
-        interventions = (causal or {}).get("tasks") or {}
         beside = Beside(
             directions=directions,
             location=self._added("locate.json"),
-            causal=causal,
+            causal={"tasks": self.interventions} if self.interventions else None,
             claims={
-                name: claims_of(result, interventions.get(name), THE_RUN)
+                name: claims_of(result, self.interventions.get(name), THE_RUN, self.config)
                 for name, result in self.results["tasks"].items()
             },
         )

@@ -6,16 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.causal.names import DIRECTIONS, READOUTS
 from experiments.report.formatting import MISSING, gain, number, p_value
 from experiments.report.grid import Grid
-
-READOUTS = {
-    "behavior": "behavior",
-    "self_report": "report about itself",
-    "other_report": "report about another",
-    "input_question": "question about the input",
-}
-"""Readout -> its name, in the order of the dissociation table."""
 
 PATTERNS = {
     "tracks": "The report tracks the behavior",
@@ -26,8 +19,6 @@ PATTERNS = {
     "none": "Nothing moved",
 }
 """`dissociation.pattern` -> its name; the sentence of an undecided one begins with the word."""
-
-DIRECTIONS = {"probe": "probe direction", "diff_means": "difference of means"}
 
 
 @dataclass(frozen=True)
@@ -140,18 +131,19 @@ def _patching(patched: list[Mapping[str, Any]]) -> Grid:
 
 
 def _shift(shift: Mapping[str, Any]) -> Grid:
-    reports = ("self_report", "other_report")
+    fits = {name: f"Fit, {READOUTS[name]}" for name in ("self_report", "other_report")}
+    fits["self_minus_other"] = "The one over the other"
     rows = [
         (
             DIRECTIONS.get(change, str(change)),
-            f"{row['n_flipped']} of {row['n']}",
-            *(gain(row.get(report)) for report in reports),
-            str(row["verdict"]),
+            f"{row['to_one']} and {row['to_zero']} of {row['n']}",
+            *(gain(row.get(fit)) for fit in fits),
+            ": ".join(filter(None, (str(row["verdict"]), row.get("reason")))),
         )
         for change, row in shift.items()
         if isinstance(row, Mapping) and "verdict" in row
     ]
-    heads = ("Changed by", "Flipped", *(f"Fit, {READOUTS[one]}" for one in reports), "Verdict")
+    heads = ("Changed by", "Flipped to outcome 1 and 0", *fits.values(), "Verdict")
     return Grid("shift test: does the report fit the changed behavior?", heads, tuple(rows))
 
 

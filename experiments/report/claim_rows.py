@@ -12,17 +12,23 @@ _STATES = {True: ("✓", "earned"), False: ("✗", "withheld"), None: ("?", "not
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim as the page shows it: a mark and a state that say the same."""
+    """A claim as the page shows it: a mark and a state that say the same; no place where nothing was tested."""
 
     word: str
     mark: str
     state: str
     reason: str
+    place: str
 
 
 def claim_rows(claims: Iterable[Claim]) -> list[ClaimRow]:
     """The claims in their order; what the state says is not said again in the reason."""
     return [
-        ClaimRow(one.word, *_STATES[one.earned], one.reason.removeprefix("not tested: "))
+        ClaimRow(
+            one.word,
+            *_STATES[one.earned],
+            one.reason.removeprefix("not tested: "),
+            one.place or "",
+        )
         for one in claims
     ]

@@ -5,19 +5,28 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from experiments.claims import Claim, claims, claims_of
+from experiments.causal.shift import FITS_NEW
+from experiments.causal.study import SCHEMA
+from experiments.claims import FITS, Claim, claims, claims_of
+from experiments.config import RunConfig, make_config
+from experiments.finished import Run
+from experiments.run_folder import RunFolder
 from tests.experiments.made_up_results import difference, peer, predictor, task_result
 
 RUN = "runs/one"
 
 
-def earned(result: dict[str, Any], causal: dict[str, Any] | None = None) -> dict[str, Claim]:
-    return {one.word: one for one in claims_of(result, causal, RUN)}
+CONFIG = make_config({"tasks": "refusal"})
+
+
+def earned(
+    result: dict[str, Any], causal: dict[str, Any] | None = None, config: RunConfig = CONFIG
+) -> dict[str, Claim]:
+    return {one.word: one for one in claims_of(result, causal, RUN, config)}
 
 
 def with_peer(
@@ -38,6 +47,8 @@ def causes(
     pattern: str = "tracks", p_random: float = 0.005, p_shuffled: float = 0.01
 ) -> dict[str, Any]:
     return {
+        "place": {"site": "resid_post", "layer": 18, "position": "prompt_last"},
+        "settings": {"layer": None, "position": None, "n_null": 199},
         "dissociation": {"pattern": pattern, "sentence": "Both moved."},
         "steering": {"behavior": {"p_random": p_random, "p_shuffled": p_shuffled}},
     }
@@ -138,21 +149,80 @@ def test_only_one_pattern_tracks(pattern: str) -> None:
     assert pattern in found.reason
 
 
-def test_the_shift_test_may_earn_it_where_no_pattern_is_told() -> None:
-    shift = {
-        "dose": 2.0,
-        "probe": {"verdict": "fits the changed behavior", "self_report": difference(0.4)},
+def shifted(verdict: str = FITS, lead: float = 0.3, reason: str = "") -> dict[str, Any]:
+    row = {"self_report": difference(0.4), "self_minus_other": difference(lead)}
+    return causes("undecided") | {
+        "shift": {"dose": 2.0, "probe": row | {"verdict": verdict, "reason": reason}}
     }
+
+
+def test_the_shift_test_may_earn_it_where_no_pattern_is_told() -> None:
+    shift = shifted()["shift"]
     for pattern, word in (("undecided", True), ("input moved", False), ("report only", False)):
         found = earned(with_peer(), causes(pattern) | {"shift": shift})["tracks"]
         assert found.earned is word
+    reason = earned(with_peer(), shifted())["tracks"].reason
+    assert "0.40 [0.35, 0.45], more than what is said of another by 0.30 [0.25, 0.35]" in reason
+
+
+def test_the_shift_test_counts_along_the_probe_and_with_a_lead_over_the_other_report() -> None:
+    assert FITS == FITS_NEW
+    # A report may repeat what a system message says, and verdicts are about the probe's direction.
+    for change in ("system message", "diff_means"):
+        elsewhere = {change: shifted()["shift"]["probe"], "probe": {"verdict": "undecided"}}
+        found = earned(with_peer(), causes("undecided") | {"shift": elsewhere})["tracks"]
+        assert found.earned is False
+    # Rows without a lead are of the version that asked for none.
+    older = shifted()
+    del older["shift"]["probe"]["self_minus_other"]
+    assert earned(with_peer(), older)["tracks"].earned is False
+    assert earned(with_peer(), shifted(lead=0.04))["tracks"].earned is False
+    open_question = earned(with_peer(), shifted("cannot tell", reason="no item flipped to 0"))
+    assert open_question["tracks"].earned is False
     assert (
-        "0.40 [0.35, 0.45]"
-        in earned(with_peer(), causes("undecided") | {"shift": shift})["tracks"].reason
+        "the shift test says: cannot tell (no item flipped to 0)" in open_question["tracks"].reason
     )
-    # A report may repeat what the system message says.
-    told = {"system message": shift["probe"]}
-    assert earned(with_peer(), causes("undecided") | {"shift": told})["tracks"].earned is False
+
+
+def test_a_claim_names_its_place_and_what_was_chosen_by_hand() -> None:
+    found = earned(with_peer(), causes())
+    at = "resid_post, layer 18, prompt_last"
+    probe = with_peer()["probe"]
+    selected = (
+        f"{probe['site']}, layer {probe['layer']}, {probe['position']}, selected within folds"
+    )
+    for word in ("decodable", "beyond the text", "privileged"):
+        assert found[word].place == selected
+    assert (
+        found["introspection"].place == "the answer slot of the self-prediction, fixed beforehand"
+    )
+    for word in ("tracks", "causal"):
+        assert found[word].place == f"{at}, where the run's probe was selected"
+
+    by_hand = causes() | {"settings": {"layer": 18, "position": "prompt_last"}}
+    moved = earned(with_peer(), by_hand)
+    assert moved["decodable"].place == selected
+    chosen = "layer and position chosen by hand, which nothing corrects for"
+    assert moved["causal"].place == moved["tracks"].place == f"{at}; {chosen}"
+    by_hand["settings"]["position"] = None
+    place = earned(with_peer(), by_hand)["causal"].place
+    assert place == f"{at}; layer chosen by hand, which nothing corrects for"
+
+    few = make_config({"tasks": "refusal", "layers": "18", "positions": "prompt_last"})
+    narrowed = earned(with_peer(), causes(), few)
+    for word in ("decodable", "beyond the text", "privileged", "tracks", "causal"):
+        place = narrowed[word].place
+        assert place is not None
+        assert place.endswith("; layers and positions chosen by hand, which nothing corrects for")
+
+
+def test_what_was_not_tested_has_no_place() -> None:
+    result = task_result()
+    result["gap"]["verbal_minus_text"] = difference(0.2)
+    found = earned(result)
+    assert {one.word for one in found.values() if one.place is None} == {
+        *("privileged", "introspection", "tracks", "causal")
+    }
 
 
 def test_what_is_beyond_the_guards_is_not_interpreted() -> None:
@@ -180,22 +250,39 @@ def test_causal_needs_the_behavior_to_move_toward_the_outcome(estimate: float, m
 def test_a_skipped_task_and_an_endpoint_earn_nothing() -> None:
     skipped = task_result() | {"skipped": "no positive items among 60"}
     words_alone = {"skipped": None, "activations": "an endpoint gives none"}
-    for result, why in ((skipped, "no positive items"), (words_alone, "without --endpoint")):
+    for result, why in (
+        (skipped, "(no positive items among 60); more or other items give it some (`--n`"),
+        (words_alone, "without --endpoint"),
+    ):
         found = earned(result)
         assert len(found) == 6
         assert all(one.earned is None and why in one.reason for one in found.values())
 
 
+class MadeUpRun(Run):
+    """With results and settings that are in no folder."""
+
+    results: dict[str, Any] = {
+        "tasks": {"refusal": with_peer(), "difficulty": task_result("difficulty")}
+    }
+    config = make_config({"tasks": "refusal,difficulty"})
+
+
 def test_a_run_is_read_with_what_was_intervened_on(tmp_path: Path) -> None:
-    file = tmp_path / "causal.json"
-    results = {"refusal": with_peer(), "difficulty": task_result("difficulty")}
-    run: Any = SimpleNamespace(
-        path=tmp_path, folder=SimpleNamespace(causal=file), result=lambda task: results[task]
-    )
-    assert {one.word: one.earned for one in claims(run, "refusal")}["causal"] is None
-    file.write_text(json.dumps({"tasks": {"refusal": causes()}}))
-    assert {one.word: one.earned for one in claims(run, "refusal")}["causal"] is True
-    assert {one.word: one.earned for one in claims(run, "difficulty")}["causal"] is None
+    run, file = MadeUpRun(RunFolder(tmp_path)), tmp_path / "causal.json"
+
+    def causal(task: str) -> bool | None:
+        return {one.word: one.earned for one in claims(run, task)}["causal"]
+
+    assert causal("refusal") is None
+    file.write_text(json.dumps({"schema": SCHEMA, "tasks": {"refusal": causes()}}))
+    assert causal("refusal") is True
+    assert causal("difficulty") is None
+    # Of another version: its numbers may mean something else.
+    file.write_text(json.dumps({"schema": SCHEMA - 1, "tasks": {"refusal": causes()}}))
+    assert causal("refusal") is None
+    with pytest.raises(ValueError, match=r"'refusal' is not in causal.json, or of another version"):
+        run.causal("refusal")
     file.write_text('{"tasks"')
     with pytest.raises(ValueError, match=r"causal.json is damaged .* `selfprobe causal"):
         claims(run, "refusal")
@@ -204,5 +291,5 @@ def test_a_run_is_read_with_what_was_intervened_on(tmp_path: Path) -> None:
 def test_claims_are_of_the_results_alone() -> None:
     result = with_peer()
     before = copy.deepcopy(result)
-    claims_of(result, causes(), RUN)
+    claims_of(result, causes(), RUN, CONFIG)
     assert result == before

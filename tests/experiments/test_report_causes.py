@@ -51,7 +51,20 @@ def test_every_other_effect_is_in_a_table() -> None:
         "+0.44 [0.34, 0.54]",
     )
     assert shift.rows == (
-        ("probe direction", "11 of 48", "+0.01 [-0.09, 0.11]", MISSING, "undecided"),
+        (
+            "probe direction",
+            "6 and 5 of 48",
+            "+0.01 [-0.09, 0.11]",
+            "+0.03 [-0.07, 0.13]",
+            "-0.02 [-0.12, 0.08]",
+            "undecided: the interval of the self-report's fit holds 0",
+        ),
+        (
+            "difference of means",
+            "7 and 0 of 48",
+            *[MISSING] * 3,
+            "cannot tell: the outcome of 0 items (0 groups) flipped to 0, at least 5 groups are needed",
+        ),
     )
     assert all(
         len(row) == len(grid.heads)
