@@ -8,9 +8,9 @@ model rather than the input (that takes another reader of the same text).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,24 @@ STAGES = (
 )
 
 
+SlotProbe = Literal["slot", "transferred"]
+SLOT_PROBES: Mapping[SlotProbe, str] = {
+    "slot": "answer-slot probe",
+    "transferred": "moved task probe",
+}
+"""The two probes at the answer slot, by the name of their scores -> as inequalities call them."""
+
+
+def best_at_slot(names: Iterable[str]) -> SlotProbe | None:
+    """`Breakdown.best_at_slot` from the names of its inequalities, as results of any version hold them."""
+    named = set(names)
+    return next((one for one, what in SLOT_PROBES.items() if _words_against(what) in named), None)
+
+
+def _words_against(probe: str) -> str:
+    return f"words are as good as the {probe}"
+
+
 @dataclass(frozen=True)
 class Breakdown:
     """The stage, in one sentence and with every inequality.
@@ -54,6 +72,11 @@ class Breakdown:
     evidence: tuple[Evidence, ...]
     groups_needed: int | None
     open_question: str | None = None
+
+    @property
+    def best_at_slot(self) -> SlotProbe | None:
+        """The better probe at the answer slot, which the words were held against; None where nothing was."""
+        return best_at_slot(row.name for row in self.evidence)
 
     def to_frame(self) -> pd.DataFrame:
         """A row an inequality."""
@@ -160,11 +183,11 @@ def diagnose(
             is_kept="beats" in at_slot,
             is_lost=at_slot == {"does not beat"},
         ),
-        said=path.as_good(f"words are as good as the {best_name}", words, best),
+        said=path.as_good(_words_against(best_name), words, best),
         upright=upright_evidence(path, words),
         readable=parse_evidence(parsed, path.groups, rules),
         unbiased=bias_evidence(path.outcome, parsed, path.groups, rules),
-        kept=path.as_good("words are as good as the task probe", words, task),
+        kept=path.as_good(_words_against("task probe"), words, task),
     )
     stage, open_question = _stage(found)
     return Breakdown(
@@ -215,4 +238,5 @@ def _better(
         wins = trained.verdict == "beats"
     else:
         wins = path.auroc(report) >= path.auroc(transferred)
-    return ("answer-slot probe", report) if wins else ("moved task probe", transferred)
+    best: SlotProbe = "slot" if wins else "transferred"
+    return SLOT_PROBES[best], report if wins else transferred

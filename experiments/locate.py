@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.breakdown import Breakdown
 from experiments.claims import THE_RUN, contexts_command, peer_command
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
@@ -107,11 +108,15 @@ def locate(
         ValueError: the task was skipped or has words alone, or the run lacks a part; says how it is added.
     """
     moved = run.directions(task)["contexts"]
-    result = run.result(task)
+    result, folder = run.result(task), run.folder
     name = result["task"]
+    needed = ["items", "behavior", "task activations", "self-predictions"]
+    if run.config.asks_other_contexts:
+        needed.append("other contexts")
+    run.require(*(part for stage in needed for part in folder.outputs[stage]))
     model = model or load_model(run.config.model, dtype=run.config.dtype)
     with (
-        joined_tasks(run.folder, run.config, [RUNNABLE[name]()]) as joined,
+        joined_tasks(folder, run.config, [RUNNABLE[name]()]) as joined,
         (reporter or Silent()).stage(f"{name}: locate", n_steps(joined[0])) as advance,
     ):
         return locate_task(joined[0], result, moved, run.config, model, advance)
@@ -293,12 +298,12 @@ class _Fall:
 def _loss(
     result: Mapping[str, Any], curves: Mapping[str, BootstrappedCurve], scores: LayerScores
 ) -> dict[str, Any]:
-    breakdown = result["breakdown"]
-    stage = breakdown["stage"]
+    breakdown = Breakdown.from_json(result["breakdown"])
+    stage, sentence = breakdown.stage, breakdown.sentence
+    at_slot = curves[breakdown.best_at_slot or "slot"]
     fall, position = _Fall(None, [None, None]), None
-    sentence = breakdown["sentence"]
     if stage == "not_transported":
-        fall = _Fall.of(curves["task"], curves["slot"], scores.layers, keeps=True)
+        fall = _Fall.of(curves["task"], at_slot, scores.layers, keeps=True)
         reaches_quote = _reaches_quote(result, curves["task"])
         position = "prompt_last" if reaches_quote else "quote_last"
         where = (
@@ -309,7 +314,7 @@ def _loss(
         sentence = f"{sentence} It falls behind {where}, {fall.words}."
     elif stage == "not_read_out":
         fall = (
-            _Fall.of(curves["slot"], curves["words"], scores.layers, keeps=False)
+            _Fall.of(at_slot, curves["words"], scores.layers, keeps=False)
             if "words" in curves
             else fall
         )

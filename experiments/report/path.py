@@ -12,7 +12,7 @@ from experiments.report.layers import CONTEXTS, has_layers, selected_position
 from experiments.report.metric import metric_of
 from experiments.report.predictors import result_row
 from experiments.report.profile import Profile, profile
-from experiments.report.verdict import STAGES, is_inverted, leaning, stage
+from experiments.report.verdict import STAGES, is_inverted, leaning, slot_row, stage
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,25 @@ def draw_path(task_result: Mapping[str, Any], location: Mapping[str, Any] | None
             task_result,
             _context_profile(task_result, "task"),
         ),
-        _station(
-            "answer slot",
-            "probe",
-            "report_probe",
-            task_result,
-            _context_profile(task_result, "self_prediction"),
-        ),
+        _at_slot(task_result, location),
         _station(
             "words", "yes/no odds", "verbal", task_result, _lens_profile(location), mark, note
         ),
     )
     sentence = loss.get("sentence") or task_result["breakdown"].get("sentence") or ""
     return Drawing(stations, links, sentence, _describe(where, stations, links))
+
+
+def _at_slot(task_result: Mapping[str, Any], location: Mapping[str, Any] | None) -> Station:
+    """The station of the better probe at the answer slot: the one that its links are measured by."""
+    row = slot_row(task_result)
+    if row == "report_probe":
+        profile_there = _context_profile(task_result, "self_prediction")
+        return _station("answer slot", "probe", row, task_result, profile_there)
+    by_layer = (location or {}).get("by_layer") or []
+    moved = [layer["transferred"] for layer in by_layer]
+    profile_there = profile(moved, (location or {})["layers"], None) if moved else None
+    return _station("answer slot", "layers' probe, moved", row, task_result, profile_there)
 
 
 def _context_profile(task_result: Mapping[str, Any], context: str) -> Profile | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.breakdown import best_at_slot
 from experiments.claims import is_beyond_text, is_decodable
 from experiments.report.formatting import auroc, counted, estimate, gain, p_value
 from experiments.report.phrases import Phrase, sentence
@@ -86,7 +87,10 @@ def _tail(task_result: Mapping[str, Any]) -> list[Phrase]:
 
 def _from_layers_to_words(where: str, task_result: Mapping[str, Any]) -> list[Phrase]:
     words = task_result.get("verbal") or {}
-    at_slot, said = f"AUROC {auroc(task_result.get('report_probe'))}", f"AUROC {auroc(words)}"
+    at_slot, said = (
+        f"AUROC {auroc(task_result.get(slot_row(task_result)))}",
+        f"AUROC {auroc(words)}",
+    )
     slot = "the slot where the model answers about itself"
     match where:
         case "not_transported":
@@ -103,6 +107,12 @@ def _from_layers_to_words(where: str, task_result: Mapping[str, Any]) -> list[Ph
             leans = Phrase(f", but its answers lean to “{leaning(words)}”", f"criterion {bias}")
             return [Phrase(", also from the odds of its words", said), leans]
     return [Phrase(", and its words carry it as well as its layers do", said)]
+
+
+def slot_row(task_result: Mapping[str, Any]) -> str:
+    """The row of the better probe at the answer slot, as the diagnosis chose it."""
+    names = (row["name"] for row in task_result["breakdown"].get("evidence") or [])
+    return "transferred_probe" if best_at_slot(names) == "transferred" else "report_probe"
 
 
 def _lost_in_words(words: Mapping[str, Any]) -> str:

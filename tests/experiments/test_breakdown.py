@@ -87,6 +87,20 @@ def test_what_no_probe_at_the_slot_reads_is_lost() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("noise_of", "best"), [("transferred_scores", "slot"), ("report_scores", "transferred")]
+)
+def test_the_words_are_held_against_the_better_probe_at_the_slot(noise_of: str, best: str) -> None:
+    arrays = planted("not_read_out")
+    rng = np.random.default_rng(2)
+    arrays[noise_of] = arrays[noise_of] + 3.0 * rng.normal(size=arrays[noise_of].shape)
+    breakdown = diagnose(**arrays)
+    assert breakdown.best_at_slot == best
+    assert Breakdown.from_json(breakdown.to_json()).best_at_slot == best
+    assert breakdown.stage == "not_read_out"
+    assert Breakdown("undetermined", "", (), None).best_at_slot is None
+
+
 def test_a_loss_stands_though_what_is_left_at_the_slot_is_open() -> None:
     """Of two conditions joined by "or" one that holds is enough."""
     arrays = {name: values[:100] for name, values in planted("not_transported", seed=1).items()}

@@ -11,8 +11,10 @@ import torch
 
 from activations_cache import ActivationsCache
 from experiments.behavior import Behavior
+from experiments.breakdown import Breakdown
 from experiments.config import make_config
 from experiments.elicitation import Questions, SelfPrediction
+from experiments.inequalities import Evidence
 from experiments.layer_scores import layer_scores
 from experiments.locate import Location, locate_task, n_steps
 from experiments.task_data import TaskData
@@ -32,7 +34,10 @@ TRANSFER: dict[str, Any] = {"names": [], "entries": [], "skipped": {}}
 class DeepModel:
     """Planted residual states: the outcome enters the task prompt, the slot and the words at layers of their own."""
 
-    def __init__(self, folder: Path, model: Model, *, task: int, slot: int, words: int) -> None:
+    def __init__(
+        self, folder: Path, model: Model, *, task: int, slot: int, words: int, along: int = 0
+    ) -> None:
+        """`along`: from this layer on, the slot has it along the axis of the task prompt; below, along another."""
         rng = np.random.default_rng(0)
         n, d = N_GROUPS * SIZE, model.d_model
         self.y = rng.integers(2, size=n)
@@ -44,14 +49,15 @@ class DeepModel:
         ]
         signed = 2.0 * self.y - 1
         readout = _towards_the_letter_a(model)
-        axis = rng.normal(size=d)
-        axis -= (axis @ readout) * readout
-        axis /= np.linalg.norm(axis)
+        axis, other = np.linalg.qr(np.column_stack([readout, rng.normal(size=(d, 2))]))[0].T[1:]
 
-        def states(known_from: int, said_from: int = N_LAYERS, sign: int = 1) -> torch.Tensor:
+        def states(
+            known_from: int, said_from: int = N_LAYERS, sign: int = 1, along_from: int = 0
+        ) -> torch.Tensor:
             layers = np.arange(N_LAYERS)[:, None]
+            known = np.where(layers >= along_from, axis, other)
             planted = (
-                2.0 * (layers >= known_from) * axis + 2.5 * sign * (layers >= said_from) * readout
+                2.0 * (layers >= known_from) * known + 2.5 * sign * (layers >= said_from) * readout
             )
             noise = rng.normal(size=(n, N_LAYERS, d)) + signed[:, None, None] * planted
             return torch.tensor(noise, dtype=torch.float32)[:, :, None]
@@ -61,7 +67,9 @@ class DeepModel:
         slots = {
             f"{id}/{e.name}": one
             for e in QUESTIONS.options
-            for id, one in zip(ids, states(slot, words, 1 if e.yes == "A" else -1), strict=True)
+            for id, one in zip(
+                ids, states(slot, words, 1 if e.yes == "A" else -1, along), strict=True
+            )
         }
         self.report_cache = _cache(
             folder / "report", ("prompt_last",), list(slots), torch.stack(list(slots.values()))
@@ -116,12 +124,17 @@ def model() -> Model:
 CONFIG = make_config({"tasks": "refusal", "words": "short", "paraphrases": 1})
 
 
-def result(stage: str, quote: float = 0.9) -> dict[str, Any]:
+def breakdown(stage: str, best: str = "answer-slot probe") -> dict[str, Any]:
+    row = Evidence(f"words are as good as the {best}", "", -0.3, -0.4, -0.2, 0.08, "falls short")
+    return Breakdown(stage, "As planted.", (row,), None).to_json()
+
+
+def result(stage: str, quote: float = 0.9, best: str = "answer-slot probe") -> dict[str, Any]:
     chosen = {"site": "resid_post", "position": "prompt_last", "alpha": 1.0}
     return {
         "probe": chosen | {"selected": [[chosen] * CONFIG.folds] * CONFIG.regroupings},
         "report_probe": {"alpha": 1.0},
-        "breakdown": {"stage": stage, "sentence": "As planted."},
+        "breakdown": breakdown(stage, best),
         "curves": {"self_prediction": {"quote_last": [0.5, None, quote]}},
     }
 
@@ -132,12 +145,13 @@ def located(
     stage: str,
     *,
     quote: float = 0.9,
+    best: str = "answer-slot probe",
     config: Any = CONFIG,
     **layers: int,
 ) -> Location:
     data = DeepModel(folder, model, **layers).data()
     steps: list[int] = []
-    found = locate_task(data, result(stage, quote), TRANSFER, config, model, steps.append)
+    found = locate_task(data, result(stage, quote, best), TRANSFER, config, model, steps.append)
     assert sum(steps) == n_steps(data)
     return found
 
@@ -175,6 +189,22 @@ def test_what_the_words_do_not_read_out_is_lost_where_the_probe_has_it(
     assert found.race["half_rise"]["words"] is None
     assert found.race["half_rise"]["difference"] == {"estimate": None, "ci": [None, None]}
     assert "the words never rise above what the first layer shows" in found.race["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("best", "not_read_out", "not_transported"),
+    [("answer-slot probe", 2, None), ("moved task probe", 4, 1)],
+)
+def test_the_loss_is_measured_by_the_probe_that_the_diagnosis_took(
+    tmp_path: Path, model: Model, best: str, not_read_out: int, not_transported: int | None
+) -> None:
+    """A probe of its own reads the slot from layer 2 on, and that of the task prompt from layer 4 on."""
+    layers = {"task": 1, "slot": 2, "along": 4, "words": N_LAYERS}
+    found = located(tmp_path / "a", model, "not_read_out", best=best, **layers)
+    assert found.loss["layer"] == not_read_out
+    layers |= {"slot": 1, "along": N_LAYERS}
+    found = located(tmp_path / "b", model, "not_transported", best=best, **layers)
+    assert found.loss["layer"] == not_transported
 
 
 @pytest.mark.parametrize(("quote", "position"), [(0.95, "prompt_last"), (0.6, "quote_last")])

@@ -8,7 +8,9 @@ import pytest
 from experiments.report.evidence import deciding_row, evidence_rows, link_of
 from experiments.report.formatting import MISSING
 from experiments.report.path import draw_path
+from experiments.report.phrases import sentence
 from experiments.report.profile import HEIGHT, WIDTH, profile
+from experiments.report.verdict import verdict
 from tests.experiments import made_up_results as made_up
 
 
@@ -105,6 +107,26 @@ def test_the_links_show_what_they_rest_on_and_where_the_loss_lies() -> None:
         ("lost", "-0.05"),
         ("after", ""),
     ]
+
+
+def test_the_slot_shows_the_probe_that_the_diagnosis_took() -> None:
+    result = made_up.task_result(stage="not_read_out")
+    result["transferred_probe"] = made_up.predictor(0.91)
+    slot = draw_path(result, made_up.location()).stations[2]
+    assert (slot.reader, slot.look) == ("probe", "report_probe")
+    assert "0.91" not in sentence(verdict("a model", result))
+    for row in result["breakdown"]["evidence"]:
+        row["name"] = row["name"].replace("answer-slot probe is", "moved task probe is")
+        row["name"] = row["name"].replace("as the answer-slot probe", "as the moved task probe")
+    slot = draw_path(result, made_up.location()).stations[2]
+    assert (slot.reader, slot.look) == ("layers' probe, moved", "transferred_probe")
+    assert slot.score.startswith("0.91")
+    assert slot.profile is not None
+    assert draw_path(result).stations[2].profile is None
+    shown = next(
+        phrase for phrase in verdict("a model", result) if "also at the slot" in phrase.words
+    )
+    assert shown.figures.startswith("AUROC 0.91")
 
 
 def test_a_profile_stands_on_chance_and_marks_the_layer() -> None:
