@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,12 +60,14 @@ def trained(
         return
     for row in rows:
         held = "as planted" if row.verification.holds else "NOT AS PLANTED"
-        print(
-            f"{row.planted}: {held}; diagnosed {row.diagnosed} ({'right' if row.right else 'wrong'})"
-        )
+        print(f"{row.planted}: {held}; diagnosed {row.found.stage} ({row.verdict})")
         for check in row.verification.checks:
             print(f"  {check}")
-    print(f"{sum(row.right for row in rows)} of {len(rows)} right")
+    counts = Counter(row.verdict for row in rows)
+    shown = ", ".join(
+        f"{counts[verdict]} {verdict}" for verdict in ("right", "wrong", "undetermined")
+    )
+    print(f"of {len(rows)}: {shown}")
 
 
 def _as_json(row: TrainedRow) -> dict[str, Any]:
@@ -74,8 +77,8 @@ def _as_json(row: TrainedRow) -> dict[str, Any]:
     ]
     return {
         "planted": row.planted,
-        "diagnosed": row.diagnosed,
-        "right": row.right,
+        "diagnosed": row.found.stage,
+        "verdict": row.verdict,
         "run": str(row.run),
         "as_planted": row.verification.holds,
         "checks": checks,

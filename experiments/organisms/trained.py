@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.breakdown import Breakdown
 from experiments.organisms.build import build
+from experiments.organisms.conditions import Diagnosed, diagnosed
 from experiments.organisms.recipes import ORGANISMS, recipe_of
 from experiments.organisms.verify import Verification, verify
 from experiments.organisms.xor_task import XorTask
@@ -20,18 +22,17 @@ SETTINGS: dict[str, Any] = {"n": 600, "words": "short"}
 
 @dataclass(frozen=True)
 class TrainedRow:
-    """One organism: the stage that was planted, whether the plant is there, and the stage that a run finds."""
+    """One organism: the stage that was planted, whether the plant is there, and what a run finds."""
 
     planted: str
-    diagnosed: str
-    sentence: str
+    found: Breakdown
     verification: Verification
     run: Path
 
     @property
-    def right(self) -> bool:
-        """Whether the diagnosis names the stage that was planted."""
-        return self.diagnosed == self.planted
+    def verdict(self) -> Diagnosed:
+        """Whether the diagnosis names the stage that was planted, another, or none."""
+        return diagnosed(self.planted, self.found)
 
 
 def certify_trained(
@@ -67,6 +68,5 @@ def certify_trained(
             advance(1)
         experiment = Experiment(XorTask.name, str(model), **{**SETTINGS, **settings})
         run = experiment.run(Path(out) / kind, reporter=reporter)
-        found = run.breakdown()
-        rows.append(TrainedRow(kind, found.stage, found.sentence, verification, Path(out) / kind))
+        rows.append(TrainedRow(kind, run.breakdown(), verification, Path(out) / kind))
     return rows

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from experiments.breakdown import Breakdown
 from experiments.cli import _status
 from experiments.organisms import trained
 from experiments.organisms.trained import TrainedRow, certify_trained
@@ -14,9 +15,16 @@ from experiments.organisms.verify import Check, Verification
 
 ROWS = [
     TrainedRow(
-        kind, diagnosed, "why", Verification(kind, (Check("follows", value, 0.9),)), Path("r")
+        kind,
+        Breakdown(stage, "why", (), None),
+        Verification(kind, (Check("follows", value, 0.9),)),
+        Path("r"),
     )
-    for kind, diagnosed, value in (("faithful", "faithful", 1.0), ("unparsed", "undetermined", 0.5))
+    for kind, stage, value in (
+        ("faithful", "faithful", 1.0),
+        ("unparsed", "undetermined", 0.5),
+        ("not_read_out", "not_transported", 1.0),
+    )
 ]
 
 
@@ -55,13 +63,15 @@ def test_rows_are_printed_with_what_failed(
     assert asked["kinds"] == ["faithful", "unparsed"]
     lines = capsys.readouterr().out.splitlines()
     assert "faithful: as planted; diagnosed faithful (right)" in lines
-    assert "unparsed: NOT AS PLANTED; diagnosed undetermined (wrong)" in lines
+    assert "unparsed: NOT AS PLANTED; diagnosed undetermined (undetermined)" in lines
+    assert "not_read_out: as planted; diagnosed not_transported (wrong)" in lines
     assert "  follows: 0.500 (>= 0.9: FAILS)" in lines
-    assert lines[-1] == "1 of 2 right"
+    assert lines[-1] == "of 3: 1 right, 1 wrong, 1 undetermined"
 
     assert command(monkeypatch, "trained", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["planted"], row["right"], row["as_planted"]) for row in rows] == [
-        ("faithful", True, True),
-        ("unparsed", False, False),
+    assert [(row["planted"], row["verdict"], row["as_planted"]) for row in rows] == [
+        ("faithful", "right", True),
+        ("unparsed", "undetermined", False),
+        ("not_read_out", "wrong", True),
     ]
