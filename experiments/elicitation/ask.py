@@ -136,13 +136,17 @@ def option_spellings(elicitations: Sequence[Elicitation]) -> dict[str, tuple[str
 def generate_answers(
     run: Runner, asked: Mapping[Elicitation | ValueQuestion, Sequence[Prompt]]
 ) -> dict[str, list[str]]:
-    """The generated answer of every question to each of its prompts, greedy, by the question's name."""
+    """The generated answer of every question to each of its prompts, greedy, by the question's name.
+
+    Questions with options are run apart from the others: a capture may have answered them already
+    (`LocalRunner.complete_read`), and prompts are run together, all or none.
+    """
     answers: dict[str, list[str]] = {}
-    lengths = {question: answer_length(question) for question in asked}
-    for length in sorted(set(lengths.values())):
-        together = [question for question in asked if lengths[question] == length]
+    kinds = {question: (type(question).__name__, answer_length(question)) for question in asked}
+    for kind in sorted(set(kinds.values())):
+        together = [question for question in asked if kinds[question] == kind]
         prompts = [prompt for question in together for prompt in asked[question]]
-        completed = iter(run.complete(prompts, max_new_tokens=length, samples=1))
+        completed = iter(run.complete(prompts, max_new_tokens=kind[1], samples=1))
         for question in together:
             answers[question.name] = [next(completed)[0].text for _ in asked[question]]
     return answers

@@ -15,7 +15,10 @@ import pandas as pd
 import pytest
 
 from experiments import Experiment, load_run
+from experiments.behavior import runner
+from experiments.elicitation import ANSWER_TOKENS
 from experiments.tasks import TASKS
+from hooks import Model, Prompt
 from tests.experiments import parity
 
 ROOT = Path(__file__).parents[2]
@@ -315,6 +318,42 @@ def test_log_odds_are_those_of_single_prompts(finished: Path, tiny_folder: Path)
             )
             expected = float(alone["yes"][0] - alone["no"][0])
             assert rows.loc[(item.id, e.name), "log_odds"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_answers_are_those_of_single_prompts(finished: Path, tiny_folder: Path) -> None:
+    """Answers that go on from the capture of their prompts are those of prompts read for them."""
+    from hooks import generate, load_model
+
+    model = load_model(str(tiny_folder))
+    rows = load_run(finished).self_predictions.set_index(["item", "elicitation"])
+    task = parity.ParityTask()
+    for item in task.items()[:5]:
+        for e in task.elicitations:
+            (alone,) = generate(model, [e.prompt(item)], max_new_tokens=ANSWER_TOKENS)
+            assert rows.loc[(item.id, e.name), "answer"] == alone.text
+
+
+def test_questions_are_read_once(tiny_folder: Path, tmp_path: Path) -> None:
+    """In words, only what no capture has read is read."""
+    read: list[str] = []
+    generate = runner.generate
+
+    def noting(model: Model, prompts: list[Prompt], **settings: object) -> list:
+        if settings.get("kept") is None:
+            read.extend(prompt.messages[-1]["content"] for prompt in prompts)
+        return generate(model, prompts, **settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "generate", noting)
+        run = Experiment("parity", str(tiny_folder), seed=1).run(tmp_path / "run")
+    asked = run.self_predictions
+    assert asked.answer[asked.form == "options"].notna().all()
+    task = parity.ParityTask()
+    questions = {
+        e.prompt(item).messages[-1]["content"] for e in task.elicitations for item in task.items()
+    }
+    assert read
+    assert not questions & set(read)
 
 
 def test_killed_again_and_again_it_ends_with_the_same_bytes(
