@@ -8,21 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from experiments.causal.readouts import READOUTS
+from experiments.causal.names import DIRECTIONS, READOUTS
 from experiments.report.figures import new_figure
 from experiments.report.formatting import p_value
 from experiments.report.layers import error_bar
 from experiments.report.style import INK, MUTED, NULL, save, styled
 
-LABELS = {
-    "behavior": "behavior",
-    "self_report": "self-report",
-    "other_report": "report about another",
-    "input_question": "question about the input",
-}
 _COLORS = {"probe": "#0072B2", "diff_means": "#D55E00"}
 _MARKERS = {"probe": "o", "diff_means": "s"}
-_NAMES = {"probe": "probe direction", "diff_means": "difference of means"}
 _SHUFFLED = "#B9A26A"
 
 
@@ -50,7 +43,7 @@ def plot_doses(found: Mapping[str, Any]) -> Any:
     figure = new_figure(7.6, 2.9 * ((len(names) + 1) // 2) + 0.5)
     axes = np.atleast_1d(figure.subplots((len(names) + 1) // 2, 2, squeeze=False)).ravel()
     for ax, name in zip(axes, names, strict=False):
-        _dose_panel(ax, steering[name], LABELS[name])
+        _dose_panel(ax, steering[name], READOUTS[name])
     for ax in axes[len(names) :]:
         ax.set_axis_off()
     handles, labels = axes[0].get_legend_handles_labels()
@@ -84,7 +77,7 @@ def _dose_panel(ax: Any, row: Mapping[str, Any], title: str) -> None:
         spread = np.stack([values - bounds[:, 0], bounds[:, 1] - values])
         within = np.asarray(curve["within"], dtype=bool)
         marks: dict[str, Any] = {"color": _COLORS[name], "marker": _MARKERS[name], "ms": 5}
-        ax.errorbar(doses, values, yerr=spread, lw=1.8, capsize=2, label=_NAMES[name], **marks)
+        ax.errorbar(doses, values, yerr=spread, lw=1.8, capsize=2, label=DIRECTIONS[name], **marks)
         ax.plot(doses[~within], values[~within], "x", color=INK, ms=9, mew=1.5)
     ax.axhline(0, color=MUTED, lw=0.8)
     ax.set_title(f"{title}\n{_judged(row)}")
@@ -125,7 +118,7 @@ def plot_dissociation(found: Mapping[str, Any]) -> Any:
                 capsize=3,
                 zorder=4,
                 lw=1.6,
-                label=_NAMES[direction] if not place else None,
+                label=DIRECTIONS[direction] if not place else None,
                 **style,
             )
             ax.annotate(
@@ -137,7 +130,7 @@ def plot_dissociation(found: Mapping[str, Any]) -> Any:
                 color=_COLORS[direction],
             )
     ax.axvline(0, color=MUTED, lw=0.8)
-    ax.set_yticks(range(len(names)), [LABELS[name] for name in names])
+    ax.set_yticks(range(len(names)), [READOUTS[name] for name in names])
     ax.invert_yaxis()
     ax.set_xlabel(f"movement of the log-odds at dose {found['steering']['test_dose']:g}, nats")
     ax.set_title(

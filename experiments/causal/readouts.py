@@ -23,10 +23,8 @@ from experiments.tasks import Elicitation, Item
 from hooks import Message, Prompt
 from hooks.readout import option_tokens
 
-READOUTS = ("behavior", "self_report", "other_report", "input_question")
-"""The rows of the dissociation table."""
-
 _SMOOTHING = 1.0
+_SHOWN_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,13 @@ def readouts_of(subject: Subject, chosen: Sequence[int], folder: RunFolder) -> R
     items = [subject.items[index] for index in chosen]
     slots: dict[str, tuple[Slot, ...]] = {}
     skipped: dict[str, str] = {}
-    words, by_item = _behavior_tokens(subject, folder)
-    if by_item is None:
-        skipped["behavior"] = words
+    openings = behavior_openings(subject, folder)
+    if openings.tokens is None:
+        skipped["behavior"] = openings.words
     else:
-        slots["behavior"] = tuple(Slot(item.prompt(), by_item[item.id], None) for item in items)
+        slots["behavior"] = tuple(
+            Slot(item.prompt(), openings.tokens[item.id], None) for item in items
+        )
     own = subject.questions.options[:2]
     asked = {
         "self_report": own,
@@ -94,7 +94,7 @@ def readouts_of(subject: Subject, chosen: Sequence[int], folder: RunFolder) -> R
         slots[name] = tuple(
             _asked(subject, item, orders[turns[place]]) for place, item in enumerate(items)
         )
-    return Readouts(slots, skipped, words)
+    return Readouts(slots, skipped, openings.words)
 
 
 def _asked(subject: Subject, item: Item, question: Elicitation) -> Slot:
@@ -104,52 +104,91 @@ def _asked(subject: Subject, item: Item, question: Elicitation) -> Slot:
     return Slot(prompt, tokens[question.yes], tokens[question.no])
 
 
-def _behavior_tokens(
-    subject: Subject, folder: RunFolder
-) -> tuple[str, Mapping[str, tuple[int, ...]] | None]:
-    """What stands for outcome 1 as a first token, in words and for every item; None with the reason that nothing does.
+@dataclass(frozen=True)
+class Openings:
+    """First tokens that stand for outcome 1.
 
-    Openings that the task names; else the beginnings of the right answers, where the outcome is to be right; else the
-    first words of the completions of outcome 1 that those of outcome 0 do not share.
+    Attributes:
+        words: what they are; without them, why there are none.
+        tokens: item -> its tokens, of all scored items; None where nothing stands for the outcome.
     """
-    tokenizer = subject.model.tokenizer
-    items, task = subject.items, subject.task
+
+    words: str
+    tokens: Mapping[str, tuple[int, ...]] | None
+
+
+def behavior_openings(subject: Subject, folder: RunFolder) -> Openings:
+    """What the behavior is read by: openings that the task names; else the beginnings of the right answers, where the
+    outcome is to be right; else the first tokens of completions of outcome 1 that the others do not begin with.
+
+    None of it says anything of a task whose outcome is not in what the model says to the item's own prompt.
+    """
+    task, items = subject.task, subject.items
+    if task.acts_elsewhere:
+        return Openings(
+            f"task {task.name!r} has no first token to read: {task.acts_elsewhere}", None
+        )
     if task.openings:
-        tokens = option_tokens(tokenizer, {"openings": task.openings})["openings"]
+        tokens = first_tokens(subject, task.openings)
+        if not tokens:
+            return Openings(f"no opening of task {task.name!r} has a token of its own", None)
         words = "log-odds that the answer begins with " + ", ".join(task.openings)
-        return words, {item.id: tokens for item in items}
-    if task.needs_answers and all(item.answers for item in items):
-        by_item = {
-            item.id: option_tokens(tokenizer, {"answer": item.answers})["answer"] for item in items
-        }
-        return "log-odds that the answer begins with that of the right one", by_item
+        return Openings(words, {item.id: tokens for item in items})
+    if task.outcome_is_right:
+        by_item = {item.id: first_tokens(subject, item.answers) for item in items}
+        without = [id for id, tokens in by_item.items() if not tokens]
+        if without:
+            return Openings(
+                f"item {without[0]!r} has no right answer that begins with a token", None
+            )
+        return Openings("log-odds that the answer begins with that of the right one", by_item)
     return _learned_openings(subject, folder)
 
 
-def _learned_openings(
-    subject: Subject, folder: RunFolder
-) -> tuple[str, Mapping[str, tuple[int, ...]] | None]:
+def first_tokens(subject: Subject, words: Sequence[str]) -> tuple[int, ...]:
+    """The first tokens of words over their spellings; none for words that have no token of their own."""
+    try:
+        return option_tokens(subject.model.tokenizer, {"words": words})["words"]
+    except ValueError:
+        return ()
+
+
+def _learned_openings(subject: Subject, folder: RunFolder) -> Openings:
+    """First tokens, not words: "I'm" and "Indeed" may begin with the token of "I", and tell nothing apart then."""
+    name = subject.task.name
     outcomes = {
         item.id: int(outcome) for item, outcome in zip(subject.items, subject.outcome, strict=True)
     }
-    counts: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    begun: tuple[Counter[str], Counter[str]] = Counter(), Counter()
     for row in read_rows(folder.behavior):
         if row["item"] in outcomes:
             for completion in row["completions"]:
-                first = completion.split()[:1]
-                counts[outcomes[row["item"]]].update(first)
-    totals = [sum(count.values()) + _SMOOTHING for count in counts]
-    telling = [
-        word
-        for word, n in sorted(counts[1].items())
-        if n > 1 and (n / totals[1]) > 2 * (counts[0][word] + _SMOOTHING) / totals[0]
-    ]
+                begun[outcomes[row["item"]]].update(completion.split()[:1])
+    if not (begun[0] and begun[1]):
+        return Openings(f"task {name!r} names no openings, and keeps no completions", None)
+    tokens_of = {word: first_tokens(subject, [word]) for word in begun[0] | begun[1]}
+    counts: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+    for count, words in zip(counts, begun, strict=True):
+        for word, n in words.items():
+            count.update(dict.fromkeys(tokens_of[word], n))
+    totals = [sum(words.values()) + _SMOOTHING for words in begun]
+    telling = {
+        token
+        for token, n in counts[1].items()
+        if n > 1 and n / totals[1] > 2 * (counts[0][token] + _SMOOTHING) / totals[0]
+    }
     if not telling:
-        reason = "the first words of its completions do not tell the outcomes apart; a task may name openings"
-        return reason, None
-    tokens = option_tokens(subject.model.tokenizer, {"openings": telling})["openings"]
-    words = "log-odds that the answer begins as those of outcome 1 do: " + ", ".join(telling[:8])
-    return words, {item.id: tokens for item in subject.items}
+        reason = (
+            f"the first tokens of what the model says in task {name!r} do not tell its outcomes apart; "
+            "a task may name openings"
+        )
+        return Openings(reason, None)
+    shown = [word for word, _ in begun[1].most_common() if telling & set(tokens_of[word])]
+    words = "log-odds that the answer begins as those of outcome 1 do: "
+    return Openings(
+        words + ", ".join(shown[:_SHOWN_WORDS]),
+        dict.fromkeys(outcomes, tuple(sorted(telling))),
+    )
 
 
 def choose_items(subject: Subject, half_of: np.ndarray, n_items: int, seed: int) -> list[int]:

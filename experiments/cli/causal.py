@@ -77,16 +77,15 @@ def causal(
 
 
 def _print_task(name: str, result: dict[str, Any]) -> None:
+    from experiments.causal.names import DIRECTIONS, READOUTS
     from experiments.report.formatting import gain, p_value
 
     for note in result["notes"]:
         print(f"{name}: note: {note}")
-    for direction, table in (
-        ("probe", result["dissociation"]),
-        ("difference of means", result["dissociation"]["diff_means"]),
-    ):
+    probe = result["dissociation"]
+    for direction, table in (("probe", probe), ("diff_means", probe["diff_means"])):
+        along = f"{name}: {DIRECTIONS[direction]}"
         for readout, row in table["rows"].items():
-            words = readout.replace("_", " ")
             p = p_value(row["p"], row["n_null"])
-            print(f"{name}: {direction}: {words} {gain(row)} nats, {p}: {row['moved']}")
-        print(f"{name}: {direction}: {table['sentence']}")
+            print(f"{along}: {READOUTS[readout]} {gain(row)} nats, {p}: {row['moved']}")
+        print(f"{along}: {table['sentence']}")

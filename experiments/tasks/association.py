@@ -60,6 +60,9 @@ class AssociationTask(Task):
     summary: ClassVar[str] = "five words for a target: will this word be among them?"
     behavior: ClassVar[str] = "names the word among five for the target"
     max_new_tokens: ClassVar[int] = 24
+    acts_elsewhere: ClassVar[str] = (
+        "the words are listed in a conversation that does not name the option"
+    )
     event: ClassVar[Event] = Event(
         setting="Request: {prompt}",
         question='Would the word "{option}" be among the five words of <your> reply',

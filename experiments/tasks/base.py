@@ -71,6 +71,10 @@ class Task(ABC):
     """Whether the outcome is read from the probabilities of first tokens, which not every endpoint gives."""
     makes_items: ClassVar[bool] = False
     """Whether the items need the model: `make_items` then turns the drafts of `items` into them."""
+    outcome_is_right: ClassVar[bool] = False
+    """Whether outcome 1 is that the answer to the item's own prompt is right, as the item's `answers` have it."""
+    acts_elsewhere: ClassVar[str] = ""
+    """Why the outcome does not show in what is said to the item's own prompt, in a clause; empty where it does."""
     openings: ClassVar[tuple[str, ...]] = ()
     """Words that an answer of outcome 1 tends to begin with; their odds as first token are a baseline."""
     event: ClassVar[Event]

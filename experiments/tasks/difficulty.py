@@ -180,6 +180,7 @@ class DifficultyTask(CompletionTask):
     behavior: ClassVar[str] = "answers the question correctly"
     max_new_tokens: ClassVar[int] = 16
     needs_answers: ClassVar[bool] = True
+    outcome_is_right: ClassVar[bool] = True
     event: ClassVar[Event] = Event(
         setting=_QUOTE.rstrip(),
         question="Would <your> answer to this be right",

@@ -49,6 +49,9 @@ class RankingTask(Task):
     )
     max_new_tokens: ClassVar[int] = 24
     needs_answers: ClassVar[bool] = True
+    acts_elsewhere: ClassVar[str] = (
+        "the outcome compares the answer with those to three other questions"
+    )
     event: ClassVar[Event] = Event(
         setting="{prompt}\n\nPut these four questions in order: first those that <you> would answer right, from the "
         "shortest answer to the longest, and last those that <you> would answer wrong.",

@@ -43,6 +43,9 @@ class RecognitionTask(Task):
     behavior: ClassVar[str] = "gives the answer that is shown"
     max_new_tokens: ClassVar[int] = 40
     makes_items: ClassVar[bool] = True
+    acts_elsewhere: ClassVar[str] = (
+        "nothing is answered: the item shows an answer that was there before"
+    )
     event: ClassVar[Event] = Event(
         setting="{prompt}",
         question="Is this the answer that <you> would give",

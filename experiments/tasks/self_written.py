@@ -94,6 +94,9 @@ class SelfWrittenTask(Task):
     )
     behavior: ClassVar[str] = "writes a question and answers it wrongly"
     max_new_tokens: ClassVar[int] = 24
+    acts_elsewhere: ClassVar[str] = (
+        "the outcome is of the answer to the written question, in a conversation of its own"
+    )
     event: ClassVar[Event] = Event(
         setting='Instruction: "{prompt}"\n\nThe question that <you> would write is put to <you> in a new conversation.',
         question="Would <your> answer to it be wrong",

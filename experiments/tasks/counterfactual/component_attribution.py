@@ -40,6 +40,9 @@ class ComponentAttributionTask(LeaningTask):
         "a question with a persona, an example, a hint and a rule: which of them would sway me most?"
     )
     behavior: ClassVar[str] = "is swayed more by the one component than by the other"
+    acts_elsewhere: ClassVar[str] = (
+        "the outcome compares answers to prompts that lack one line or another"
+    )
     event: ClassVar[Event] = Event(
         setting='Message: "{prompt}"',
         question='Would leaving out "{one}" change <your> preference between the options more than "{other}"',

@@ -52,6 +52,9 @@ class FeatureRateTask(Task):
     family: ClassVar[str | None] = "counterfactual"
     max_new_tokens: ClassVar[int] = 32
     min_samples: ClassVar[int] = 5
+    acts_elsewhere: ClassVar[str] = (
+        "the answers are to the question alone, without what the item says of them"
+    )
     event: ClassVar[Event] = Event(
         setting='Message: "{prompt}"',
         question=f"Would the first {WORDS} words of <your> answer {{feature}}",

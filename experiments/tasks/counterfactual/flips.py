@@ -30,6 +30,9 @@ class ChangeTask(Task):
     family: ClassVar[str | None] = "counterfactual"
     max_new_tokens: ClassVar[int] = ANSWER_TOKENS
     makes_items: ClassVar[bool] = True
+    acts_elsewhere: ClassVar[str] = (
+        "the outcome compares the answers to a question and to a changed one"
+    )
     balanced: ClassVar[bool] = True
     """Whether items are searched for until half of them have either label."""
 

@@ -29,6 +29,7 @@ class OutputPredictionTask(ChangeTask):
     name: ClassVar[str] = "output_prediction"
     summary: ClassVar[str] = "a question and a changed one: which option would I choose then?"
     behavior: ClassVar[str] = "chooses the option that the changed prompt lists first"
+    acts_elsewhere: ClassVar[str] = "what is kept are answers to a question and to a changed one"
     event: ClassVar[Event] = Event(
         setting=BOTH_MESSAGES,
         question='Would <your> answer to the second message be "{first}"',

@@ -31,6 +31,7 @@ class SelfAccuracyTask(Task):
     max_new_tokens: ClassVar[int] = ANSWER_TOKENS
     min_samples: ClassVar[int] = 5
     needs_answers: ClassVar[bool] = True
+    outcome_is_right: ClassVar[bool] = True
     event: ClassVar[Event] = Event(
         setting='Message: "{prompt}"',
         question="Would <your> answer to this be right",
