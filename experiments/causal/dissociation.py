@@ -12,7 +12,7 @@ from typing import Any, Literal
 from experiments.causal.directions import FITTED
 from experiments.causal.effects import Effect, Moved, correlation, effect_of, moved
 from experiments.causal.measured import Movements
-from experiments.causal.readouts import READOUTS
+from experiments.causal.names import READOUTS
 
 Pattern = Literal["tracks", "input moved", "report only", "behavior only", "none", "undecided"]
 
@@ -47,7 +47,7 @@ def _table(movements: Movements, direction: int, passed: bool, seed: int) -> dic
     values = {name: movements.at_test_dose(name, direction) for name in effects}
     groups = movements.groups
     together = (
-        correlation(values["behavior"], values["self_report"], groups, seed)
+        correlation(values["behavior"], values["self_report"], groups, movements.half, seed)
         if "behavior" in values
         else None
     )
@@ -97,7 +97,7 @@ def _pattern(
     if all(answers[name] == "moves" for name in more):
         return "input moved", ""
     if as_much:
-        words = " and ".join(name.replace("_", " ") for name in as_much)
+        words = " and ".join(f"the {READOUTS[name]}" for name in as_much)
         return (
             "undecided",
             f"behavior and self-report move, the latter not decidedly more than {words}",

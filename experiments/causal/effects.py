@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from experiments.records import json_number
 from probes import Interval, mean_interval
@@ -116,13 +116,12 @@ def add_one_p(value: float, null: Float[np.ndarray, " null"]) -> float:
 def moved(effect: Effect, spread: float) -> Moved:
     """Whether a readout moved.
 
-    *Does not move*: the whole interval lies within `MARGIN` times `spread`, or nearer to 0 than the 95th
-    percentile of the sizes of random directions' effects (a wide null makes it easy: it is then a matter of power).
-    *Moves*: the interval is off 0 and the effect beats the nulls, random and shuffled ones by themselves as well as
-    together. If both hold, it does not move. Anything else is undecided.
+    *Does not move*: the whole interval lies within `MARGIN` times `spread`. That an effect does not beat the nulls is
+    no sign of it: a few items, or nulls that reach far, leave any effect unbeaten. *Moves*: the interval is off 0 and
+    the effect beats the nulls, random and shuffled ones by themselves as well as together. If both hold, it does not
+    move. Anything else is undecided.
     """
-    farthest = max(abs(effect.low), abs(effect.high))
-    if farthest <= max(MARGIN * spread, effect.random_level or 0.0):
+    if max(abs(effect.low), abs(effect.high)) <= MARGIN * spread:
         return "does not move"
     beats = all(p is None or p <= ALPHA for p in (effect.p, effect.p_random, effect.p_shuffled))
     off_zero = effect.low > 0 or effect.high < 0
@@ -130,30 +129,53 @@ def moved(effect: Effect, spread: float) -> Moved:
 
 
 def correlation(
-    a: Float[np.ndarray, " item"], b: Float[np.ndarray, " item"], groups: np.ndarray, seed: int
+    a: Float[np.ndarray, " item"],
+    b: Float[np.ndarray, " item"],
+    groups: np.ndarray,
+    half: Int[np.ndarray, " item"],
+    seed: int,
 ) -> Effect:
-    """Pearson's correlation over items, with a percentile bootstrap of whole groups; NaN where one is constant."""
+    """Pearson's correlation within halves, with a percentile bootstrap of whole groups.
+
+    Either half was moved along a direction of its own, which may move both readouts farther than the other half's does:
+    over all items that would look like moving together. So values are counted from their half's mean, in units of its
+    standard deviation; a resample has means of its own. NaN where a readout is constant in a half.
+
+    Args:
+        half: 0 or 1 of every item; whole groups.
+    """
     codes = checked_groups(groups, len(a))
     n_groups = int(codes.max()) + 1
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return Effect(np.nan, np.nan, np.nan, len(a), n_groups)
-    sums = np.stack(
-        [np.bincount(codes, weights=part) for part in (np.ones_like(a), a, b, a * a, b * b, a * b)]
-    )
     drawn = np.random.default_rng(seed).multinomial(
         n_groups, np.full(n_groups, 1 / n_groups), _DRAWS
     )
-    found = _correlation(sums @ drawn.T)
+    whole = np.zeros((3, 1))
+    resampled = np.zeros((3, _DRAWS))
+    for own in (half == one for one in np.unique(half)):
+        if np.ptp(a[own]) == 0 or np.ptp(b[own]) == 0:
+            return Effect(np.nan, np.nan, np.nan, len(a), n_groups)
+        x, y = ((part[own] - part[own].mean()) / part[own].std() for part in (a, b))
+        sums = np.stack(
+            [
+                np.bincount(codes[own], weights=part, minlength=n_groups)
+                for part in (np.ones_like(x), x, y, x * x, y * y, x * y)
+            ]
+        )
+        whole += _centered(sums.sum(axis=1, keepdims=True))
+        resampled += _centered(sums @ drawn.T)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = resampled[2] / np.sqrt(resampled[0] * resampled[1])
     low, high = np.nanquantile(found, (0.025, 0.975))
-    estimate = float(_correlation(sums.sum(axis=1)))
+    estimate = float((whole[2] / np.sqrt(whole[0] * whole[1]))[0])
     return Effect(estimate, float(low), float(high), len(a), n_groups)
 
 
-def _correlation(sums: Float[np.ndarray, "moment *draw"]) -> Float[np.ndarray, "*draw"]:
-    """Pearson's correlation from the sums of 1, a, b, aa, bb and ab."""
-    n, a, b, aa, bb, ab = sums
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = (n * ab - a * b) / np.sqrt((n * aa - a * a) * (n * bb - b * b))
+def _centered(sums: Float[np.ndarray, "moment draw"]) -> Float[np.ndarray, "3 draw"]:
+    """Sums of squares of x and of y and of their products about the means, from the sums of 1, x, y, xx, yy and xy."""
+    n, x, y, xx, yy, xy = sums
+    # A half of which no group was drawn adds nothing.
+    n = np.maximum(n, 1)
+    found: np.ndarray = np.stack([xx - x * x / n, yy - y * y / n, xy - x * y / n])
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from hooks.halfway import go_on, read_halfway
 _DATA = Path(__file__).with_name("data") / "neutral.yaml"
 _EVERY = 5
 """Of the random directions that are shown, every so manieth is guarded as well, for comparison."""
+_APPLIED = tuple(product((0, 1), (1, -1)))
+"""Half and sign of all that a fitted direction and dose stand for: either half has a direction of its own."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Guards:
     """What each dose does to neutral prompts and neutral text.
 
     Attributes:
-        magnitudes: doses, in multiples of the unit; each is tried with both signs.
-        kl: nats, per fitted direction and dose: mean over prompts, halves and signs.
-        perplexity: times that of the unchanged model, the same mean.
+        magnitudes: doses, in multiples of the unit; each is tried for both halves, with both signs.
+        kl: nats, per fitted direction and dose: mean over prompts, for the worst half and sign.
+        perplexity: times that of the unchanged model, for the worst half and sign.
         null_kl: median over some random directions, at the test dose.
         test_dose: the largest dose that stays within both bounds along both directions, or the smallest of all.
         passed: whether the test dose is within the bounds.
@@ -92,26 +95,26 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
         n_changed = len(place.tail_of(model, Prompt.chat("neutral", text)))
         vectors = [
             dose * sign * directions.unit * directions.vectors[half, row]
-            for row in (*range(len(FITTED)), *directions.shown[0][::_EVERY])
+            for row in (*range(len(FITTED)), *directions.shown(FITTED[0])[0][::_EVERY])
             for dose in MAGNITUDES
-            for half, sign in ((0, 1), (1, -1))
+            for half, sign in _APPLIED
         ]
         changed = halfway.states.repeat(1 + len(vectors), 1, 1)
         changed[1:, -n_changed:] += torch.tensor(np.array(vectors), dtype=torch.float32)[:, None]
         kl.append(_divergences(go_on(model, halfway, changed)))
         advance(1)
-    by_direction = np.mean(kl, axis=0).reshape(-1, len(MAGNITUDES), 2).mean(axis=-1)
+    by_direction = np.mean(kl, axis=0).reshape(-1, len(MAGNITUDES), len(_APPLIED)).max(axis=-1)
     unchanged = _perplexity(model)
     ratios = np.empty((len(FITTED), len(MAGNITUDES)))
     for row in range(len(FITTED)):
         for at, dose in enumerate(MAGNITUDES):
             steered = []
-            for half, sign in ((0, 1), (1, -1)):
+            for half, sign in _APPLIED:
                 vector = torch.tensor(directions.vectors[half, row], dtype=torch.float32)
                 steer = Steer(place.site, place.layer, vector, dose * sign * directions.unit)
                 with intervene(model, [steer]):
                     steered.append(_perplexity(model))
-            ratios[row, at] = np.mean(steered) / unchanged
+            ratios[row, at] = max(steered) / unchanged
             advance(1)
     return {
         "kl": by_direction[: len(FITTED)].tolist(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from experiments.causal.directions import FITTED, RANDOM, SHUFFLED, Directions
 from experiments.causal.effects import Effect, against_nulls, class_gap, effect_of, moved
@@ -34,6 +34,12 @@ class Movements:
         """What was measured."""
         return list(self.sweep.base)
 
+    @property
+    def half(self) -> Int[np.ndarray, " item"]:
+        """The half of every measured item."""
+        own: np.ndarray = self.directions.half_of[list(self.sweep.chosen)]
+        return own
+
     def steered(self, readout: str) -> Float[np.ndarray, "item direction dose"]:
         """Movements by steering."""
         moved_by: np.ndarray = self.sweep.steered[readout] - self.sweep.base[readout][:, None, None]
@@ -60,7 +66,7 @@ class Movements:
         return against_nulls(
             effect_of(steered[:, direction], self.groups),
             float(nulls[:, direction].mean()),
-            nulls[:, self.directions.of_kind(RANDOM)].mean(axis=0),
+            nulls[:, self.directions.of_kind(RANDOM[FITTED[direction]])].mean(axis=0),
             nulls[:, self.directions.of_kind(SHUFFLED[FITTED[direction]])].mean(axis=0),
         )
 
@@ -73,6 +79,7 @@ class Movements:
             },
             "test_dose": guards.test_dose,
         }
+        random, shuffled = self.directions.shown(FITTED[0])
         for readout in self.readouts:
             rows = {name: self._curve(readout, row, guards) for row, name in enumerate(FITTED)}
             found[readout] = rows["probe"] | {
@@ -81,8 +88,8 @@ class Movements:
                     "mean": json_number(self.sweep.base[readout].mean()),
                     "spread": json_number(self.spread(readout)),
                 },
-                "random": self._null_curves(readout, self.directions.shown[0]),
-                "shuffled": self._null_curves(readout, self.directions.shown[1]),
+                "random": self._null_curves(readout, random),
+                "shuffled": self._null_curves(readout, shuffled),
             }
         return found
 
@@ -141,7 +148,7 @@ class Movements:
                 "mean_shift": ablated[:n, :, 0].mean(axis=0),
                 "gap_change": _gap(ablated[:n, :, 0], self.outcome[:n]),
             }
-            random, shuffled = self.directions.shown
+            random, shuffled = self.directions.shown(FITTED[direction])
             rows = {
                 name: against_nulls(
                     effect,

@@ -31,7 +31,7 @@ from experiments.runnable import RUNNABLE
 from hooks import Model, load_model
 from hooks.intervention import ZERO_WARNING
 
-SCHEMA = 1
+SCHEMA = 2
 """Of `causal.json`; raised when a field changes its meaning."""
 
 N_PATCHED = 24
@@ -71,21 +71,27 @@ def causal(
     with _at_work(folder):
         held = _held(folder)
         todo = [name for name in names if not _is_same(held.get(name, {}), run, name, settings)]
+        subjects: dict[str, Subject] = {}
         if todo:
             model = model or load_model(run.config.model, dtype=run.config.dtype)
             _check_model(model, folder)
             # Every subject is read before the first is measured: what is wrong is then said at once.
-            subjects = [
-                Subject.read(RUNNABLE[name](), folder, run.result(name)["probe"], model, settings)
+            subjects = {
+                name: Subject.read(
+                    RUNNABLE[name](), folder, run.result(name)["probe"], model, settings
+                )
                 for name in todo
-            ]
-            for name, subject in zip(todo, subjects, strict=True):
+            }
+        for name in names:
+            if name in subjects:
+                subject = subjects[name]
                 store = _store(subject, folder, settings)
                 found = _study(subject, folder, settings, store, reporter)
                 held[name] = found | {"probe": _selected(run.result(name)["probe"])}
                 write_json(folder.causal, _document(run, held))
                 store.close()
-                write_causal_figures(held, folder.figures)
+            # Those that were measured before as well: they may have been deleted, or drawn by another version.
+            write_causal_figures({name: held[name]}, folder.figures)
     return _document(run, held)
 
 
@@ -104,15 +110,21 @@ def read_causal(folder: RunFolder) -> dict[str, Any]:
 
 
 def _store(subject: Subject, folder: RunFolder, settings: CausalSettings) -> Store:
-    """Where parts of a task are kept until the whole is written."""
+    """Where parts of a task are kept until the whole is written: a file a task, which no other's end takes away."""
     about = {
+        "schema": SCHEMA,
         "task": subject.task.name,
         "settings": settings.to_json(),
         "place": asdict(subject.place),
+        "alpha": subject.alpha,
+        "outcomes": [
+            [item.id, int(outcome)]
+            for item, outcome in zip(subject.items, subject.outcome, strict=True)
+        ],
         "model": subject.model.fingerprint,
         "versions": versions(),
     }
-    return Store(folder.path / "causal.partial.jsonl", about)
+    return Store(folder.path / f"causal.partial-{subject.task.name}.jsonl", about)
 
 
 def _study(

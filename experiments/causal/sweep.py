@@ -93,16 +93,18 @@ class Plan:
 
 
 def _plan(directions: Directions, doses: tuple[float, ...], *, with_nulls: bool) -> Plan:
-    """The fitted directions everywhere; nulls at the test dose, those that are shown at all doses and ablated."""
+    """The fitted directions everywhere; nulls at the test dose, those that are shown (the probe's) at all doses. Of the
+    nulls of either direction as many are ablated."""
     every = range(len(doses))
     steps = [(row, dose) for row in range(len(FITTED)) for dose in every]
     ablations = [(row, kind) for row in range(len(FITTED)) for kind in range(len(ABLATIONS))]
     if with_nulls:
         last = len(doses) - 1
         nulls = range(len(FITTED), len(directions.kinds))
-        shown = [row for rows in directions.shown for row in rows]
-        steps += [(row, dose) for row in nulls for dose in every if dose == last or row in shown]
-        ablations += [(row, 0) for row in shown]
+        shown = {name: [row for rows in directions.shown(name) for row in rows] for name in FITTED}
+        drawn = shown[FITTED[0]]
+        steps += [(row, dose) for row in nulls for dose in every if dose == last or row in drawn]
+        ablations += [(row, 0) for rows in shown.values() for row in rows]
     return Plan(tuple(steps), tuple(ablations), doses)
 
 

@@ -8,12 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.causal.directions import difference_of_means, fit_directions, shuffled_labels
+from experiments.causal.directions import (
+    difference_of_means,
+    fit_directions,
+    halves,
+    shuffled_labels,
+)
 from experiments.causal.patching import choose_donors
 from experiments.causal.readouts import choose_items, order_of
 from experiments.causal.settings import CausalSettings
 from experiments.causal.subject import Place, Subject, place_of
-from probes import RidgeProbe
+from probes import RidgeProbe, whole_group_permutations
 
 RNG = np.random.default_rng(3)
 N, D = 80, 12
@@ -61,7 +66,7 @@ def test_no_direction_has_seen_the_label_of_an_item_that_it_moves() -> None:
         swapped[group == GROUPS] = 1 - swapped[group == GROUPS]
     after = fit_directions(subject(swapped), SETTINGS)
     assert (after.half_of == before.half_of).all()
-    np.testing.assert_array_equal(after.vectors[0], before.vectors[0])
+    np.testing.assert_array_equal(after.vectors[0, :2], before.vectors[0, :2])
     assert not np.allclose(after.vectors[1, 0], before.vectors[1, 0])
 
 
@@ -71,7 +76,8 @@ def test_nulls_are_as_long_as_the_directions_and_as_many_as_asked_for() -> None:
     assert counts == {
         "probe": 1,
         "diff_means": 1,
-        "random": 100,
+        "random probe": 100,
+        "random diff_means": 100,
         "shuffled probe": 99,
         "shuffled diff_means": 99,
     }
@@ -93,6 +99,26 @@ def test_labels_of_one_kind_a_group_stay_so() -> None:
     constant = np.repeat(RNG.integers(0, 2, N // 2), 2)
     shuffled = shuffled_labels(constant, GROUPS, 20, seed=0)
     assert (shuffled[::2] == shuffled[1::2]).all()
+
+
+def test_shuffles_that_leave_a_single_label_are_drawn_anew() -> None:
+    """A group of one item takes one label of the large group; what is left is then often all of one kind."""
+    groups, labels = np.array(["large"] * 6 + ["b", "c"]), np.array([1, 0, 0, 0, 0, 0, 0, 0])
+    exchanged = whole_group_permutations(labels, groups, 200, seed=0)
+    assert 0.2 < (np.ptp(exchanged, axis=0) == 0).mean() < 0.8
+    shuffled = shuffled_labels(labels, groups, 60, seed=0)
+    assert shuffled.shape == (8, 60)
+    assert (np.ptp(shuffled, axis=0) == 1).all()
+
+
+def test_halves_that_lack_an_outcome_ask_for_more_groups() -> None:
+    lumped = np.where(np.arange(N) < 20, "lump", GROUPS)
+    of_lump = (lumped == "lump").astype(int)
+    wanted = r"outcome 1 are in one half \(groups that hold it: 1\); .*collect more items, in more groups"
+    with pytest.raises(ValueError, match=wanted):
+        halves(of_lump, lumped, seed=0)
+    with pytest.raises(ValueError, match=r"only 3 .*; collect more items, in more groups"):
+        halves((np.arange(N) < 3).astype(int), GROUPS, seed=0)
 
 
 def test_differences_of_means_of_many_columns() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.causal.directions import Directions
+from experiments.causal.directions import RANDOM, SHUFFLED, Directions
 from experiments.causal.dissociation import dissociation
 from experiments.causal.measured import TEST, Movements
-from experiments.causal.readouts import READOUTS
+from experiments.causal.names import READOUTS
 from experiments.causal.sweep import RELATIVE_DOSES, Sweep
 
-N, N_NULL_ITEMS, N_NULL = 40, 16, 90
+N, N_NULL_ITEMS, N_NULL = 40, 16, 120
 
 
 def movements(moves: dict[str, float], *, together: bool = True, noise: float = 0.3) -> Movements:
@@ -33,9 +33,7 @@ def movements(moves: dict[str, float], *, together: bool = True, noise: float = 
     directions = Directions(
         (
             *("probe", "diff_means"),
-            *["random"] * 30,
-            *["shuffled probe"] * 30,
-            *["shuffled diff_means"] * 30,
+            *[kind for kind in (*RANDOM.values(), *SHUFFLED.values()) for _ in range(N_NULL // 4)],
         ),
         np.ones((2, n_directions, 3)),
         np.arange(N) % 2,
@@ -85,3 +83,19 @@ def test_a_behavior_without_readout_leaves_the_pattern_open() -> None:
     assert found["pattern"] == "undecided"
     assert found["item_by_item"] is None
     assert "behavior" not in found["rows"]
+
+
+def test_halves_that_move_unequally_far_are_not_moving_item_by_item() -> None:
+    """Either half has a direction of its own, which may reach farther in all that is read."""
+    made = movements({"behavior": 3, "self_report": 2}, together=False)
+    factor = 1 + 2 * made.half
+    for name in ("behavior", "self_report"):
+        base, steered = made.sweep.base[name], made.sweep.steered[name]
+        steered[:, :2, TEST] = (
+            base[:, None] + (steered[:, :2, TEST] - base[:, None]) * factor[:, None]
+        )
+    values = [made.at_test_dose(name, 0) for name in ("behavior", "self_report")]
+    assert np.corrcoef(values)[0, 1] > 0.4
+    found = dissociation(made, True, seed=0)
+    assert found["pattern"] == "undecided"
+    assert "not item by item" in found["sentence"]

@@ -74,13 +74,36 @@ def test_a_ratio_is_the_slope_through_the_origin() -> None:
 
 def test_the_correlation_of_a_constant_is_not_a_number() -> None:
     a = RNG.normal(size=40)
-    found = correlation(a, a + RNG.normal(0, 0.5, 40), np.arange(40), seed=0)
+    one, groups = np.zeros(40, dtype=int), np.arange(40)
+    found = correlation(a, a + RNG.normal(0, 0.5, 40), groups, one, seed=0)
     b = a**3 - 7
-    assert correlation(a, b, np.arange(40), seed=0).estimate == pytest.approx(
-        np.corrcoef(a, b)[0, 1]
-    )
+    assert correlation(a, b, groups, one, seed=0).estimate == pytest.approx(np.corrcoef(a, b)[0, 1])
     assert 0.6 < found.low < found.estimate < found.high < 1
-    assert np.isnan(correlation(a, np.ones(40), np.arange(40), seed=0).estimate)
+    assert np.isnan(correlation(a, np.ones(40), groups, one, seed=0).estimate)
+
+
+def test_halves_that_move_unequally_far_do_not_make_a_correlation() -> None:
+    """Each half is moved along a direction of its own: over all items, movements of nothing in common go together."""
+    half, groups = np.arange(80) % 2, np.arange(80)
+    a, b = RNG.normal(size=(2, 80)) + 3 * half
+    assert np.corrcoef(a, b)[0, 1] > 0.5
+    found = correlation(a, b, groups, half, seed=0)
+    assert found.low < 0 < found.high
+    own = [np.corrcoef(a[half == one], b[half == one])[0, 1] for one in (0, 1)]
+    assert found.estimate == pytest.approx(np.mean(own))
+
+
+def test_intervals_of_correlations_cover_nothing_in_common() -> None:
+    """Also with pairs of near-copies, and scales that differ between the halves."""
+    half = np.repeat([0, 1], 20)
+    groups = np.arange(40) // 2
+    missed = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        a, b = np.repeat(rng.normal(size=(2, 20)), 2, axis=1) + rng.normal(0, 0.3, (2, 40))
+        found = correlation(a * (1 + 4 * half) + half, b - 2 * half, groups, half, seed)
+        missed += found.low > 0
+    assert missed / 300 < 0.06
 
 
 def effect(estimate: float, half: float, **more: float) -> Effect:
@@ -95,8 +118,10 @@ def test_whether_it_moves_is_three_valued() -> None:
     assert moved(effect(0.05, 0.1, **beats), spread=1) == "does not move"
     for name in ("p", "p_random", "p_shuffled"):
         assert moved(effect(2, 0.5, **beats | {name: 0.06}), spread=1) == "undecided"
-    # Nearer to 0 than random directions reach, whatever the spread.
-    assert moved(effect(0.1, 0.15, **beats), spread=0.01) == "does not move"
+    # An interval that random directions reach beyond is no "no" unless it is small against the spread.
+    assert moved(effect(0.1, 0.15, **beats), spread=0.5) == "undecided"
+    assert moved(effect(0.1, 0.15, **beats | {"p": 0.5}), spread=0.5) == "undecided"
+    assert moved(effect(0.1, 0.15, **beats | {"p": 0.5}), spread=1) == "does not move"
     # A movement that beats all nulls and is decidedly small is none.
     assert moved(effect(0.2, 0.03, **beats | {"random_level": 0.0}), spread=1) == "does not move"
     assert moved(effect(0.0, 0.0), spread=0) == "does not move"

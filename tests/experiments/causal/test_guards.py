@@ -9,9 +9,19 @@ import pytest
 import torch
 from scipy.stats import entropy
 
-from experiments.causal.guards import _divergences, _neutral, _perplexity, guards_from
+from experiments.causal.directions import FITTED, RANDOM, Directions
+from experiments.causal.guards import (
+    _divergences,
+    _neutral,
+    _perplexity,
+    guards_from,
+    measure_guards,
+    n_steps,
+)
 from experiments.causal.settings import MAGNITUDES, CausalSettings
+from hooks import Prompt, Steer, intervene, render
 from tests.conftest import make_tiny_model
+from tests.experiments.causal.planted import planted_subject
 
 FINE = [0.01] * len(MAGNITUDES)
 
@@ -63,3 +73,40 @@ def test_perplexity_is_that_of_the_models_own_loss() -> None:
         losses += float(loss) * (tokens.shape[1] - 1)
         n_tokens += tokens.shape[1] - 1
     assert _perplexity(model) == pytest.approx(np.exp(losses / n_tokens), rel=1e-4)
+
+
+def test_every_half_and_sign_that_is_applied_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst of the four counts, whichever it is; by hooks on whole prompts at the last block."""
+    neutral = {name: texts[:2] for name, texts in _neutral().items()}
+    monkeypatch.setattr("experiments.causal.guards._neutral", lambda: neutral)
+    subject, planted = planted_subject(n_items=20)
+    vectors = np.random.default_rng(0).standard_normal((2, 3, len(planted)))
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # Of the difference of means one half's direction is the planted one, which changes most.
+    vectors[1, 1] = planted
+    directions = Directions((*FITTED, RANDOM["probe"]), vectors, np.zeros(20, dtype=int), 20.0)
+    steps = []
+    found = measure_guards(subject, directions, steps.append)
+    assert len(steps) == n_steps()
+    at = 3
+    model, prompts = subject.model, [Prompt.chat("p", text) for text in neutral["prompts"]]
+    tokens = [torch.tensor([render(model, prompt).token_ids]) for prompt in prompts]
+
+    def distributions() -> np.ndarray:
+        with torch.inference_mode():
+            last = [model.module(input_ids=one).logits[0, -1].double() for one in tokens]
+        return torch.softmax(torch.stack(last), dim=-1).numpy()
+
+    unchanged, perplexity = distributions(), _perplexity(model)
+    for row in range(len(FITTED)):
+        kl, ratios = [], []
+        for half in (0, 1):
+            for sign in (1, -1):
+                vector = torch.tensor(vectors[half, row], dtype=torch.float32)
+                steer = Steer("resid_post", 2, vector, sign * MAGNITUDES[at] * directions.unit)
+                with intervene(model, [steer]):
+                    kl.append(entropy(unchanged, distributions(), axis=1).mean())
+                    ratios.append(_perplexity(model) / perplexity)
+        assert min(kl) < 0.8 * max(kl)
+        assert found["kl"][row][at] == pytest.approx(max(kl), rel=1e-3)
+        assert found["perplexity"][row][at] == pytest.approx(max(ratios), rel=1e-3)

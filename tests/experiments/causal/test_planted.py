@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.causal.directions import Directions, fit_directions
+from experiments.causal.directions import FITTED, Directions, fit_directions
 from experiments.causal.dissociation import dissociation
 from experiments.causal.measured import Movements
-from experiments.causal.readouts import READOUTS, Readouts, choose_items, readouts_of
+from experiments.causal.names import READOUTS
+from experiments.causal.readouts import Readouts, choose_items, readouts_of
 from experiments.causal.settings import CausalSettings
 from experiments.causal.store import Store
 from experiments.causal.subject import Place, Subject
@@ -118,9 +119,13 @@ def test_nulls_are_measured_on_some_items_alone(found: Found) -> None:
     steered = found.sweep.steered["behavior"]
     assert np.isnan(steered[12:, 2:]).all()
     assert not np.isnan(steered[:12, :, -1]).any()
-    shown = [row for rows in found.directions.shown for row in rows]
-    assert len(set(shown)) == 40
-    assert not np.isnan(steered[:12, shown]).any()
+    ablated = found.sweep.ablated["behavior"][:, :, 0]
+    probe, means = (
+        [row for rows in found.directions.shown(name) for row in rows] for name in FITTED
+    )
+    assert len(set(probe)) == len(set(means)) == 40
+    assert not np.isnan(steered[:12, probe]).any()
+    assert not np.isnan(ablated[:12, probe + means]).any()
     assert not np.isnan(steered[:, :2]).any()
 
 

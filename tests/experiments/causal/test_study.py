@@ -12,7 +12,8 @@ import torch
 
 from experiments import load_run
 from experiments.causal import CausalSettings, causal, study
-from experiments.causal.readouts import READOUTS
+from experiments.causal.figures import write_causal_figures
+from experiments.causal.names import READOUTS
 from experiments.causal.store import Store
 from experiments.cli import main
 from experiments.tasks import TASKS
@@ -83,7 +84,7 @@ def test_a_run_has_all_parts_afterwards(finished: Path) -> None:
     assert {"probe", "diff_means", "system message"} <= set(found["shift"])
     assert found["guards"]["test_dose"] in found["guards"]["doses"]
     assert found["settings"] == SETTINGS.to_json()
-    assert not (finished / "causal.partial.jsonl").exists()
+    assert not (finished / "causal.partial-parity.jsonl").exists()
     for name in ("steering", "dissociation"):
         assert (finished / "figures" / f"causal-parity-{name}.png").stat().st_size > 10_000
         assert (finished / "figures" / f"causal-parity-{name}.svg").is_file()
@@ -156,9 +157,12 @@ def test_a_stopped_study_is_picked_up_and_ends_as_an_unbroken_one(
         with pytest.raises(KeyboardInterrupt):
             causal(load_run(folder), None, SETTINGS, model=model)
     assert not (folder / "causal.json").exists()
-    kept = (folder / "causal.partial.jsonl").read_bytes()
+    kept = (folder / "causal.partial-parity.jsonl").read_bytes()
     # A kill in the middle of a write leaves half a line.
-    (folder / "causal.partial.jsonl").write_bytes(kept + b'{"about": "x", "pa')
+    (folder / "causal.partial-parity.jsonl").write_bytes(kept + b'{"about": "x", "pa')
+    # What is left of another task that was stopped.
+    other = folder / "causal.partial-other.jsonl"
+    other.write_text("untouched")
     made = []
     original = study.sweep
 
@@ -170,6 +174,38 @@ def test_a_stopped_study_is_picked_up_and_ends_as_an_unbroken_one(
     causal(load_run(folder), None, SETTINGS, model=model)
     assert made == [49]
     assert (folder / "causal.json").read_text() == (finished / "causal.json").read_text()
+    assert other.read_text() == "untouched"
+    assert not (folder / "causal.partial-parity.jsonl").exists()
+
+
+def test_parts_of_other_settings_are_neither_taken_up_nor_lost(tmp_path: Path) -> None:
+    def refuse() -> int:
+        raise AssertionError("was made again")
+
+    path = tmp_path / "parts.jsonl"
+    assert Store(path, {"seed": 0}).get("guards", lambda: 5) == 5
+    assert Store(path, {"seed": 1}).get("guards", lambda: 7) == 7
+    assert Store(path, {"seed": 0}).get("guards", refuse) == 5
+
+
+def test_a_task_without_a_first_token_to_read_has_no_number_for_its_behavior(
+    run_folder: Path, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "the outcome compares two answers"
+    monkeypatch.setattr(parity.ParityTask, "acts_elsewhere", why)
+    monkeypatch.setattr(study, "write_causal_figures", write_causal_figures)
+    folder = copy_of(run_folder, tmp_path / "run")
+    found = causal(load_run(folder), None, SETTINGS, model=model)["tasks"]["parity"]
+    assert found["skipped"] == {
+        "behavior": f"task 'parity' has no first token to read: {why}",
+    }
+    assert f"behavior: not measured: {found['skipped']['behavior']}." in found["notes"]
+    for part in (found["steering"], found["ablation"], found["dissociation"]["rows"]):
+        assert "behavior" not in part
+        assert "self_report" in part
+    assert {row["into"] for row in found["patching"]} == {"self_prediction"}
+    assert found["dissociation"]["pattern"] == "undecided"
+    assert (folder / "figures" / "causal-parity-dissociation.svg").is_file()
 
 
 def test_a_finished_study_is_read_back_without_the_model(
@@ -181,14 +217,19 @@ def test_a_finished_study_is_read_back_without_the_model(
     drawn = []
     monkeypatch.setattr(study, "load_model", refuse)
     monkeypatch.setattr("experiments.finished.Run.write_report", lambda run: drawn.append(run))
+    figures = []
+    monkeypatch.setattr(
+        study, "write_causal_figures", lambda tasks, folder: figures.append(list(tasks))
+    )
     options = ("--n-null", 40, "--n-items", 20, "--n-null-items", 4)
     status, out, _ = selfprobe(finished, *options)
     assert status == 0
-    assert "parity: probe: behavior" in out
+    assert "parity: probe direction: behavior" in out
     assert "nats, p" in out
     status, out, _ = selfprobe(finished, *options, "--json")
     assert json.loads(out) == json.loads((finished / "causal.json").read_text())
     assert len(drawn) == 2  # the page shows them
+    assert figures == [["parity"], ["parity"]]
 
 
 def test_what_cannot_be_intervened_on_is_said_in_one_line(
