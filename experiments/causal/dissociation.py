@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from experiments.causal.directions import FITTED
-from experiments.causal.effects import Effect, Moved, correlation, effect_of, moved
+from experiments.causal.effects import Effect, Moved, correlation, effect_of
 from experiments.causal.measured import Movements
 from experiments.causal.names import READOUTS
 
@@ -24,6 +24,9 @@ SENTENCES: Mapping[Pattern, str] = {
     "behavior only": "The behavior moves and the self-report does not: the report is blind to it.",
     "none": "Neither the behavior nor the self-report moves along this direction.",
 }
+
+
+UNREAD = "what is read of the behavior does not tell its outcomes apart where nothing is changed"
 
 
 def dissociation(movements: Movements, passed: bool, seed: int) -> dict[str, Any]:
@@ -41,9 +44,7 @@ def _table(movements: Movements, direction: int, passed: bool, seed: int) -> dic
         for readout in READOUTS
         if readout in movements.readouts
     }
-    answers: dict[str, Moved] = {
-        readout: moved(effect, movements.spread(readout)) for readout, effect in effects.items()
-    }
+    answers = {readout: movements.moved(readout, effect) for readout, effect in effects.items()}
     values = {name: movements.at_test_dose(name, direction) for name in effects}
     groups = movements.groups
     together = (
@@ -60,6 +61,8 @@ def _table(movements: Movements, direction: int, passed: bool, seed: int) -> dic
         "behavior" in effects and effects["behavior"].estimate * effects["self_report"].estimate > 0
     )
     pattern, why = _pattern(answers, together, same_sign, more)
+    if "behavior" in effects and not movements.reads_behavior:
+        pattern, why = "undecided", UNREAD
     if not passed:
         pattern, why = "undecided", "every dose is beyond the guards, and none is interpreted"
     return {

@@ -94,22 +94,22 @@ def plot_dissociation(found: Mapping[str, Any]) -> Any:
     figure = new_figure(7.2, 1.7 + 0.6 * len(names))
     ax = figure.subplots()
     for place, name in enumerate(names):
-        level = table["rows"][name].get("random_level") or 0.0
-        ax.barh(
-            place,
-            2 * level,
-            left=-level,
-            height=0.62,
-            color=NULL,
-            lw=0,
-            zorder=1,
-            label="95% of random directions" if not place else None,
-        )
         for offset, (direction, rows) in enumerate(
             (("probe", table["rows"]), ("diff_means", table["diff_means"]["rows"]))
         ):
             row = rows[name]
             y = place - 0.14 + 0.28 * offset
+            level = row.get("random_level") or 0.0
+            ax.barh(
+                y,
+                2 * level,
+                left=-level,
+                height=0.28,
+                color=NULL,
+                lw=0,
+                zorder=1,
+                label=None if place or offset else "95% of random directions",
+            )
             style = {"color": _COLORS[direction], "marker": _MARKERS[direction], "ms": 7}
             ax.errorbar(
                 [row["estimate"]],

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from experiments.causal.directions import FITTED, RANDOM, SHUFFLED, Directions
-from experiments.causal.effects import Effect, against_nulls, class_gap, effect_of, moved
+from experiments.causal.effects import Effect, Moved, against_nulls, class_gap, effect_of, moved
 from experiments.causal.guards import Guards
 from experiments.causal.sweep import ABLATIONS, RELATIVE_DOSES, Sweep
 from experiments.records import json_number
@@ -70,6 +70,22 @@ class Movements:
             nulls[:, self.directions.of_kind(SHUFFLED[FITTED[direction]])].mean(axis=0),
         )
 
+    def gap(self, readout: str) -> Effect:
+        """Unchanged log-odds of the items of outcome 1 minus those of the others."""
+        return class_gap(self.sweep.base[readout], self.outcome, self.groups)
+
+    @property
+    def reads_behavior(self) -> bool:
+        """Whether the behavior's log-odds tell its outcomes apart, nothing being changed; if not, they may be of
+        anything, and a movement of theirs is none of the behavior."""
+        return "behavior" in self.readouts and self.gap("behavior").low > 0
+
+    def moved(self, readout: str, effect: Effect) -> Moved:
+        """`effects.moved` of an effect on a readout; undecided of a behavior that is not read."""
+        if readout == "behavior" and not self.reads_behavior:
+            return "undecided"
+        return moved(effect, self.spread(readout))
+
     def steering_json(self, guards: Guards) -> dict[str, Any]:
         """`steering` of `causal.json`: per readout the probe's dose-response, its nulls, and the diff-of-means'."""
         found: dict[str, Any] = {
@@ -105,7 +121,7 @@ class Movements:
             "direction": [*means[:2], 0.0, *means[2:]],
             "direction_ci": [*bounds[:2], [0.0, 0.0], *bounds[2:]],
             "within": [guards.within(dose) or dose == 0 for dose in _with_zero(self.sweep.doses)],
-            "moved": moved(effect, self.spread(readout)),
+            "moved": self.moved(readout, effect),
             **effect.to_json(),
         }
 
@@ -123,11 +139,7 @@ class Movements:
         found: dict[str, Any] = {"zero_warning": zero_warning}
         for readout in self.readouts:
             ablated = self.ablated(readout)
-            found[readout] = {
-                "gap_before": class_gap(
-                    self.sweep.base[readout], self.outcome, self.groups
-                ).to_json()
-            }
+            found[readout] = {"gap_before": self.gap(readout).to_json()}
             for kind, name in enumerate(ABLATIONS):
                 found[readout][name] = {
                     fitted: self._ablation(ablated, row, kind) for row, fitted in enumerate(FITTED)

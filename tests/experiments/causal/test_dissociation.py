@@ -14,8 +14,11 @@ from experiments.causal.sweep import RELATIVE_DOSES, Sweep
 N, N_NULL_ITEMS, N_NULL = 40, 16, 120
 
 
-def movements(moves: dict[str, float], *, together: bool = True, noise: float = 0.3) -> Movements:
-    """Along both directions every readout moves by so many nats; `together`, item by item alike."""
+def movements(
+    moves: dict[str, float], *, together: bool = True, noise: float = 0.3, gap: float = 1.5
+) -> Movements:
+    """Along both directions every readout moves by so many nats; `together`, item by item alike. Unchanged, the
+    behavior's log-odds of the two outcomes are `gap` apart."""
     rng = np.random.default_rng(0)
     n_directions = 2 + N_NULL
     common = rng.normal(0, 0.5, (N, 1))
@@ -28,7 +31,9 @@ def movements(moves: dict[str, float], *, together: bool = True, noise: float = 
         values[:, :2, TEST] = size * (1 + own) + rng.normal(0, noise, (N, 2))
         values[N_NULL_ITEMS:, 2:] = np.nan
         steered[name] = values
+    outcome = np.arange(N) // 2 % 2
     base = {name: rng.normal(0, 1, N) for name in READOUTS}
+    base["behavior"] += gap * outcome
     steered = {name: values + base[name][:, None, None] for name, values in steered.items()}
     directions = Directions(
         (
@@ -40,7 +45,7 @@ def movements(moves: dict[str, float], *, together: bool = True, noise: float = 
         1.0,
     )
     sweep = Sweep(tuple(range(N)), N_NULL_ITEMS, RELATIVE_DOSES, base, steered, {})
-    return Movements(sweep, directions, np.arange(N) // 2 % 2, np.arange(N))
+    return Movements(sweep, directions, outcome, np.arange(N))
 
 
 @pytest.mark.parametrize(
@@ -99,3 +104,13 @@ def test_halves_that_move_unequally_far_are_not_moving_item_by_item() -> None:
     found = dissociation(made, True, seed=0)
     assert found["pattern"] == "undecided"
     assert "not item by item" in found["sentence"]
+
+
+def test_log_odds_that_do_not_tell_the_outcomes_apart_are_not_the_behavior() -> None:
+    made = movements({"behavior": 3, "self_report": 2}, gap=0)
+    found = dissociation(made, True, seed=0)
+    assert found["rows"]["behavior"]["p"] < 0.05
+    assert found["rows"]["behavior"]["moved"] == "undecided"
+    assert found["rows"]["self_report"]["moved"] == "moves"
+    assert found["pattern"] == "undecided"
+    assert "does not tell its outcomes apart" in found["sentence"]
