@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.causal.names import FITS_NEW
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
 
@@ -33,7 +34,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """A word, whether it was earned (None: not tested), why, in one sentence, and where in the model (None: nowhere)."""
+    """A word, whether it was earned (None: not tested), why, in one sentence, and where in the model, if tested."""
 
     word: str
     earned: bool | None
@@ -212,12 +213,13 @@ def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
         return False, found
     shift = (causal.get("shift") or {}).get("probe") or {}
     verdict = shift.get("verdict", "cannot tell")
-    if verdict == FITS and _is_above_zero(shift.get("self_minus_other")):
+    # Along the probe's direction alone: verdicts are about that one, and a report may repeat a system message.
+    if verdict == FITS_NEW and _is_above_zero(shift.get("self_minus_other")):
         figures = (
             f"log-odds toward it {_shown(shift['self_report'])}, more than what is said of another by "
             f"{_shown(shift['self_minus_other'])}"
         )
-        return True, f"the shift test says: steered, the report {FITS} ({figures}); {found}"
+        return True, f"the shift test says: steered, the report {FITS_NEW} ({figures}); {found}"
     why = f" ({shift['reason']})" if shift.get("reason") else ""
     return False, f"{found}; and the shift test says: {verdict}{why}"
 
@@ -295,9 +297,6 @@ def _chosen(names: list[str]) -> str:
     return f"{' and '.join(names)} chosen by hand, which nothing corrects for"
 
 
-FITS = "fits the changed behavior"
-"""Verdict of the shift test in favor. Only that of the probe's direction counts: verdicts are about it, and a report may
-repeat a system message."""
 _NOTHING_CHANGED = "nothing was intervened on by this version"
 _BEYOND_GUARDS = (
     "not tested: even the smallest dose harms more than the outcome, so no effect is interpreted"

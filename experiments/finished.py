@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.breakdown import Breakdown
+from experiments.causal.names import SCHEMA as CAUSAL_SCHEMA
 from experiments.claims import (
     THE_RUN,
     Claim,
@@ -220,14 +221,12 @@ class Run:
         Raises:
             ValueError: `causal.json` is damaged.
         """
-        from experiments.causal.study import SCHEMA  # which reads runs itself
-
         if not self.folder.causal.is_file():
             return {}
         held = read_json(
             self.folder.causal, f"delete it and run `{causal_command(self.path)}` again"
         )
-        return dict(held["tasks"]) if held.get("schema") == SCHEMA else {}
+        return dict(held["tasks"]) if held.get("schema") == CAUSAL_SCHEMA else {}
 
     def across_tasks(self) -> dict[str, Any]:
         """Cosines and transfer between the tasks of the run.

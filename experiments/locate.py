@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.breakdown import Breakdown
-from experiments.claims import THE_RUN, contexts_command, peer_command
+from experiments.claims import THE_RUN, contexts_command, peer_command, same_command
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
 from experiments.joined import joined_tasks
@@ -108,18 +108,28 @@ def locate(
         ValueError: the task was skipped or has words alone, or the run lacks a part; says how it is added.
     """
     moved = run.directions(task)["contexts"]
-    result, folder = run.result(task), run.folder
+    result = run.result(task)
     name = result["task"]
-    needed = ["items", "behavior", "task activations", "self-predictions"]
-    if run.config.asks_other_contexts:
-        needed.append("other contexts")
-    run.require(*(part for stage in needed for part in folder.outputs[stage]))
+    _check_records(run, result)
     model = model or load_model(run.config.model, dtype=run.config.dtype)
     with (
-        joined_tasks(folder, run.config, [RUNNABLE[name]()]) as joined,
+        joined_tasks(run.folder, run.config, [RUNNABLE[name]()]) as joined,
         (reporter or Silent()).stage(f"{name}: locate", n_steps(joined[0])) as advance,
     ):
         return locate_task(joined[0], result, moved, run.config, model, advance)
+
+
+def _check_records(run: Run, result: Mapping[str, Any]) -> None:
+    """Refuse a run without a part that is read here, with what adds it."""
+    stages = ["items", "behavior", "task activations", "self-predictions"]
+    if run.config.asks_other_contexts:
+        stages.append("other contexts")
+    run.require(*(part for stage in stages for part in run.folder.outputs[stage]))
+    if "selected" not in result["probe"]:
+        raise ValueError(
+            f"{run.folder.results} is of an older version (it does not say which cells were selected); delete it, and "
+            f"`{same_command(run.path)}` makes it anew and keeps what was collected"
+        )
 
 
 def n_steps(data: TaskData) -> int:

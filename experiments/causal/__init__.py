@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from experiments.causal.settings import CausalSettings
-    from experiments.causal.study import causal, read_causal
+    from experiments.causal.study import causal
 
-_HOME = {"CausalSettings": "settings", "causal": "study", "read_causal": "study"}
+_HOME = {"CausalSettings": "settings", "causal": "study"}
 
-__all__ = ["CausalSettings", "causal", "read_causal"]
+__all__ = ["CausalSettings", "causal"]
 
 
 def __getattr__(name: str) -> Any:

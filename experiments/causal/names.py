@@ -1,8 +1,11 @@
-"""What people read in place of the names of `causal.json`: one place for figures, page and command line."""
+"""What `causal.json` is called by, and what people read in place of its names: one place for all that reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+SCHEMA = 2
+"""Of `causal.json`; raised when a field changes its meaning."""
 
 READOUTS: Mapping[str, str] = {
     "behavior": "behavior",
@@ -17,3 +20,6 @@ DIRECTIONS: Mapping[str, str] = {
     "diff_means": "difference of means",
 }
 """The two directions of the outcome; the first is the one that verdicts are about."""
+
+FITS_NEW = "fits the changed behavior"
+"""The verdict of the shift test in favor."""

@@ -26,6 +26,7 @@ from experiments.asked import samples_of
 from experiments.behavior import LocalRunner, label_behavior
 from experiments.causal.directions import FITTED, Directions
 from experiments.causal.effects import Effect
+from experiments.causal.names import FITS_NEW
 from experiments.causal.readouts import Readouts, Slot, behind_system, order_of
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
@@ -47,7 +48,6 @@ N_STEPS = len(CHANGES) * len(SIDES)
 MIN_GROUPS = 5
 """On either side, under which the spread of a mean is hardly known."""
 
-FITS_NEW = "fits the changed behavior"
 FITS_OLD = "fits the old behavior"
 UNDECIDED = "undecided"
 CANNOT_TELL = "cannot tell"

@@ -10,11 +10,12 @@ from typing import Any
 from filelock import Timeout
 
 from experiments.causal.directions import FITTED, fit_directions
-from experiments.causal.dissociation import dissociation
+from experiments.causal.dissociation import UNREAD, dissociation
 from experiments.causal.figures import write_causal_figures
 from experiments.causal.guards import guards_from, measure_guards
 from experiments.causal.guards import n_steps as guard_steps
 from experiments.causal.measured import Movements
+from experiments.causal.names import SCHEMA
 from experiments.causal.patching import POSITIONS, choose_donors, patch_all
 from experiments.causal.readouts import choose_items, order_of, readouts_of
 from experiments.causal.settings import CausalSettings
@@ -23,17 +24,17 @@ from experiments.causal.shift import shift_test
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
 from experiments.causal.sweep import sweep
+from experiments.claims import why_skipped
 from experiments.finished import Run
 from experiments.progress import Reporter, Silent
-from experiments.records import read_json, write_json
+from experiments.records import write_json
 from experiments.run_folder import RunFolder, versions
 from experiments.runnable import RUNNABLE
 from hooks import Model, load_model
 from hooks.intervention import ZERO_WARNING
 
-SCHEMA = 2
-"""Of `causal.json`; raised when a field changes its meaning."""
-
+_NEEDED = ("items", "behavior", "task activations")
+"""Stages of the run whose records are read."""
 N_PATCHED = 24
 N_SHIFTED = 20
 """Measured items that are patched, and whose behavior is changed and generated anew."""
@@ -69,10 +70,11 @@ def causal(
     folder = run.folder
     names = _tasks(run, task)
     with _at_work(folder):
-        held = _held(folder)
+        held = run.interventions
         todo = [name for name in names if not _is_same(held.get(name, {}), run, name, settings)]
         subjects: dict[str, Subject] = {}
         if todo:
+            run.require(*(part for stage in _NEEDED for part in folder.outputs[stage]))
             model = model or load_model(run.config.model, dtype=run.config.dtype)
             _check_model(model, folder)
             # Every subject is read before the first is measured: what is wrong is then said at once.
@@ -93,20 +95,6 @@ def causal(
             # Those that were measured before as well: they may have been deleted, or drawn by another version.
             write_causal_figures({name: held[name]}, folder.figures)
     return _document(run, held)
-
-
-def read_causal(folder: RunFolder) -> dict[str, Any]:
-    """`causal.json` of a run.
-
-    Raises:
-        ValueError: there is none, or it is damaged.
-    """
-    path = folder.causal
-    if not path.is_file():
-        raise ValueError(
-            f"{folder.path} holds no {path.name}; make it with `selfprobe causal {folder.path}`"
-        )
-    return read_json(path, f"delete it and run `selfprobe causal {folder.path}` again")
 
 
 def _store(subject: Subject, folder: RunFolder, settings: CausalSettings) -> Store:
@@ -173,10 +161,10 @@ def _study(
         "dissociation": dissociation(movements, guards.passed, settings.seed),
         "shift": shift,
     }
-    return found | {"notes": _notes(found)}
+    return found | {"notes": _notes(found, movements)}
 
 
-def _notes(found: Mapping[str, Any]) -> list[str]:
+def _notes(found: Mapping[str, Any], movements: Movements) -> list[str]:
     guards = found["guards"]
     notes = [
         f"Directions are added at {', '.join(found['place']['changed'])} of every prompt, after layer "
@@ -185,6 +173,12 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
     ]
     if not guards["passed"]:
         notes.append("Even the smallest dose is beyond the guards: nothing here is interpreted.")
+    if "behavior" in movements.readouts and not movements.reads_behavior:
+        gap = found["ablation"]["behavior"]["gap_before"]
+        notes.append(
+            f"behavior: {UNREAD} ({gap['estimate']:+.2f} nats [{gap['ci'][0]:+.2f}, {gap['ci'][1]:+.2f}] between the "
+            "outcomes): its numbers are shown, and not interpreted."
+        )
     notes += [f"{name}: not measured: {why}." for name, why in found["skipped"].items()]
     return notes
 
@@ -197,9 +191,9 @@ def _tasks(run: Run, task: str | None) -> list[str]:
             "make a run on the model itself"
         )
     if task is not None:
-        skipped = run.result(task)["skipped"]
-        if skipped:
-            raise ValueError(f"task: {task!r} was skipped in this run: {skipped}")
+        result = run.result(task)
+        if result["skipped"]:
+            raise ValueError(f"task {task!r}: {why_skipped(result)}")
         return [task]
     tasks = run.results["tasks"]
     names = [name for name, result in tasks.items() if not result["skipped"]]
@@ -213,7 +207,12 @@ def _check_model(model: Model, folder: RunFolder) -> None:
     """Refuse a model whose states are not those that the probes were fitted on."""
     held, now = folder.read_manifest().get("model", {}), model.fingerprint
     for name in ("weights", "config", "tokenizer", "dtype"):
-        if held.get(name) != now[name]:
+        if name not in held:
+            raise ValueError(
+                f"model: {folder.manifest} does not say the {name} of the run's model (it is damaged, or of an older "
+                "version); make a new run"
+            )
+        if held[name] != now[name]:
             raise ValueError(
                 f"model: the {name} of {model.name} differ from those of the run in {folder.path}; "
                 "load the same model, or make a new run"
@@ -228,14 +227,6 @@ def _is_same(held: Mapping[str, Any], run: Run, task: str, settings: CausalSetti
 
 def _selected(probe: Mapping[str, Any]) -> dict[str, Any]:
     return {name: probe[name] for name in ("site", "layer", "position", "alpha")}
-
-
-def _held(folder: RunFolder) -> dict[str, Any]:
-    """The tasks that are done."""
-    if not folder.causal.is_file():
-        return {}
-    held = read_causal(folder)
-    return dict(held["tasks"]) if held.get("schema") == SCHEMA else {}
 
 
 def _document(run: Run, tasks: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from experiments.causal.shift import FITS_NEW
-from experiments.causal.study import SCHEMA
-from experiments.claims import FITS, Claim, claims, claims_of
+from experiments.causal.names import FITS_NEW, SCHEMA
+from experiments.claims import Claim, claims, claims_of
 from experiments.config import RunConfig, make_config
 from experiments.finished import Run
 from experiments.run_folder import RunFolder
@@ -149,7 +148,7 @@ def test_only_one_pattern_tracks(pattern: str) -> None:
     assert pattern in found.reason
 
 
-def shifted(verdict: str = FITS, lead: float = 0.3, reason: str = "") -> dict[str, Any]:
+def shifted(verdict: str = FITS_NEW, lead: float = 0.3, reason: str = "") -> dict[str, Any]:
     row = {"self_report": difference(0.4), "self_minus_other": difference(lead)}
     return causes("undecided") | {
         "shift": {"dose": 2.0, "probe": row | {"verdict": verdict, "reason": reason}}
@@ -166,7 +165,6 @@ def test_the_shift_test_may_earn_it_where_no_pattern_is_told() -> None:
 
 
 def test_the_shift_test_counts_along_the_probe_and_with_a_lead_over_the_other_report() -> None:
-    assert FITS == FITS_NEW
     # A report may repeat what a system message says, and verdicts are about the probe's direction.
     for change in ("system message", "diff_means"):
         elsewhere = {change: shifted()["shift"]["probe"], "probe": {"verdict": "undecided"}}
@@ -259,17 +257,10 @@ def test_a_skipped_task_and_an_endpoint_earn_nothing() -> None:
         assert all(one.earned is None and why in one.reason for one in found.values())
 
 
-class MadeUpRun(Run):
-    """With results and settings that are in no folder."""
-
-    results: dict[str, Any] = {
-        "tasks": {"refusal": with_peer(), "difficulty": task_result("difficulty")}
-    }
-    config = make_config({"tasks": "refusal,difficulty"})
-
-
 def test_a_run_is_read_with_what_was_intervened_on(tmp_path: Path) -> None:
-    run, file = MadeUpRun(RunFolder(tmp_path)), tmp_path / "causal.json"
+    run, file = Run(RunFolder(tmp_path)), tmp_path / "causal.json"
+    run.results = {"tasks": {"refusal": with_peer(), "difficulty": task_result("difficulty")}}
+    run.config = make_config({"tasks": "refusal,difficulty"})
 
     def causal(task: str) -> bool | None:
         return {one.word: one.earned for one in claims(run, task)}["causal"]
