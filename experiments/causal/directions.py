@@ -95,8 +95,10 @@ def fit_directions(subject: Subject, settings: CausalSettings) -> Directions:
     units = np.swapaxes(np.asarray(fits) / lengths, 0, 1)
     cosines = [float(own[0, 0] @ own[1, 0]) for own in units]
     vectors = [units[:, :, 0].swapaxes(0, 1)]
-    vectors += [as_alike(*random, cosine) for cosine in cosines]
-    vectors += [as_alike(*own[:, 1:], cosine) for own, cosine in zip(units, cosines, strict=True)]
+    vectors += [as_alike(random[0], random[1], cosine) for cosine in cosines]
+    vectors += [
+        as_alike(own[0, 1:], own[1, 1:], cosine) for own, cosine in zip(units, cosines, strict=True)
+    ]
     kinds = (
         *FITTED,
         *[kind for kind in RANDOM.values() for _ in range(n_random)],

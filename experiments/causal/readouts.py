@@ -168,10 +168,10 @@ def _learned_openings(subject: Subject, folder: RunFolder) -> Openings:
         return Openings(f"task {name!r} names no openings, and keeps no completions", None)
     tokens_of = {word: first_tokens(subject, [word]) for word in begun[0] | begun[1]}
     counts: tuple[Counter[int], Counter[int]] = Counter(), Counter()
-    for count, words in zip(counts, begun, strict=True):
-        for word, n in words.items():
+    for count, of_words in zip(counts, begun, strict=True):
+        for word, n in of_words.items():
             count.update(dict.fromkeys(tokens_of[word], n))
-    totals = [sum(words.values()) + _SMOOTHING for words in begun]
+    totals = [sum(of_words.values()) + _SMOOTHING for of_words in begun]
     telling = {
         token
         for token, n in counts[1].items()
