@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.causal.effects import MARGIN
 from experiments.causal.names import DIRECTIONS, READOUTS
 from experiments.report.figures import new_figure
 from experiments.report.formatting import p_value
@@ -88,12 +89,23 @@ def _judged(row: Mapping[str, Any]) -> str:
 
 
 def plot_dissociation(found: Mapping[str, Any]) -> Any:
-    """What moves at the test dose, along both directions, with 95% intervals and what random directions reach."""
+    """What moves at the test dose, along both directions, with 95% intervals, what random directions reach, and within
+    what an interval says that nothing moves."""
     table = found["dissociation"]
     names = [name for name in READOUTS if name in table["rows"]]
     figure = new_figure(7.2, 1.7 + 0.6 * len(names))
     ax = figure.subplots()
     for place, name in enumerate(names):
+        margin = MARGIN * found["steering"][name]["baseline"]["spread"]
+        ax.vlines(
+            [-margin, margin],
+            place - 0.3,
+            place + 0.3,
+            colors=INK,
+            lw=1.2,
+            zorder=3,
+            label=None if place else "an interval between: does not move",
+        )
         for offset, (direction, rows) in enumerate(
             (("probe", table["rows"]), ("diff_means", table["diff_means"]["rows"]))
         ):
@@ -136,5 +148,5 @@ def plot_dissociation(found: Mapping[str, Any]) -> Any:
     ax.set_title(
         f"probe direction: {table['pattern']}   difference of means: {table['diff_means']['pattern']}"
     )
-    figure.legend(loc="outside lower center", ncols=3)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
