@@ -124,18 +124,15 @@ def _in_order(groups: Mapping[int, list[Item]]) -> list[list[Item]]:
 
 
 def _in_both_orders(
-    paraphrase: str, question: str, menu: str, right: str, wrong: str
+    paraphrase: str, question: str, right: str, wrong: str
 ) -> tuple[Elicitation, Elicitation]:
-    """A paraphrase whose option words are named in one order and in the other.
-
-    `menu` holds `{first}` and `{second}`; the question stands before it, so that both orders share all up to it.
-    """
+    """A paraphrase whose option words are named behind the question, in one order and in the other."""
     return (
         Elicitation(
             name=f"{paraphrase}/right_first",
             paraphrase=paraphrase,
             order="right_first",
-            template=_QUOTE + question + menu.format(first=right, second=wrong.lower()),
+            template=f"{_QUOTE}{question} {right} or {wrong.lower()}?",
             yes=right,
             no=wrong,
         ),
@@ -143,7 +140,7 @@ def _in_both_orders(
             name=f"{paraphrase}/wrong_first",
             paraphrase=paraphrase,
             order="wrong_first",
-            template=_QUOTE + question + menu.format(first=wrong, second=right.lower()),
+            template=f"{_QUOTE}{question} {wrong} or {right.lower()}?",
             yes=right,
             no=wrong,
         ),
@@ -190,22 +187,12 @@ class DifficultyTask(CompletionTask):
     )
     elicitations: ClassVar[tuple[Elicitation, ...]] = (
         *_letters_in_both_orders("Would <your> answer be right? Reply with one letter, A or B."),
+        *_in_both_orders("yes_no", "Will <you> get this right?", "Yes", "No"),
         *_in_both_orders(
-            "yes_no", "Will <you> get this right?", " {first} or {second}?", "Yes", "No"
+            "true_false", "<Your> answer to this question would be right:", "True", "False"
         ),
         *_in_both_orders(
-            "true_false",
-            "<Your> answer to this question would be right:",
-            " {first} or {second}?",
-            "True",
-            "False",
-        ),
-        *_in_both_orders(
-            "expect",
-            "Do you think that <you> would answer this correctly?",
-            " Say {first} or {second}.",
-            "yes",
-            "no",
+            "expect", "Do you think that <you> would answer this correctly?", "Yes", "No"
         ),
     )
 

@@ -4,7 +4,10 @@ from collections import Counter
 
 import pytest
 
+from experiments.elicitation import option_spellings
 from experiments.tasks import TASKS, families
+from hooks import Model
+from hooks.readout import option_tokens
 from tests.experiments.all_items import items_of
 
 
@@ -33,6 +36,13 @@ def test_questions_have_names_of_their_own(name: str) -> None:
     assert task.behavior
     names = [e.name for e in task.elicitations] + [q.name for q in task.value_questions]
     assert len(set(names) | {"percent"}) == len(names) + 1
+
+
+def test_options_of_all_wordings_are_told_apart(embedded_model: Model) -> None:
+    """All tasks in one run: the log-odds of every question are read in one pass."""
+    asked = [e for task in TASKS.values() for e in task.elicitations]
+    tokens = option_tokens(embedded_model.tokenizer, option_spellings(asked))
+    assert set(tokens) == {word for e in asked for word in (e.yes, e.no)}
 
 
 def test_a_family_is_no_task_and_has_several() -> None:
