@@ -28,7 +28,10 @@ def test_the_planted_direction_moves_the_behavior_and_the_report_only_where_it_i
     for row in (behavior, behavior["diff_means"]):
         assert row["estimate"] > 0
         assert row["n_null"] == 199
-        assert row["p"] < 0.01
+        assert row["moved"] == "moves"
+        assert row["p_random"] < 0.01
+    # Outcome is a main axis of these states, toward which differences of means of shuffled labels lean.
+    assert behavior["p"] < 0.01
     assert found["dissociation"]["pattern"] == pattern
     assert found["dissociation"]["diff_means"]["pattern"] == pattern
     ablated = found["ablation"]["behavior"]
