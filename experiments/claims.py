@@ -73,7 +73,7 @@ def claims_of(
         config: of the run, which says what the probe could choose from.
     """
     if result["skipped"]:
-        return [Claim(word, None, f"not tested: {why_skipped(result)}") for word in _TESTS]
+        return [Claim(word, None, f"not tested: the task {why_skipped(result)}") for word in _TESTS]
     if "activations" in result:
         why = (
             "not tested: an endpoint gives no activations; run the model itself, without --endpoint"
@@ -89,7 +89,7 @@ def claims_of(
 
 def why_skipped(result: Row) -> str:
     """Why a task has no scores, and what would give it some."""
-    return f"the task was skipped ({result['skipped']}); {OTHER_ITEMS}"
+    return f"was skipped ({result['skipped']}); {OTHER_ITEMS}"
 
 
 def is_decodable(result: Row) -> bool:

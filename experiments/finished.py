@@ -113,6 +113,8 @@ class Run:
         tasks: dict[str, dict[str, Any]] = self.results["tasks"]
         if task is None and len(tasks) == 1:
             return next(iter(tasks.values()))
+        if task is None:
+            raise ValueError(f"task: this run has several, name one of them: {', '.join(tasks)}")
         if task not in tasks:
             raise ValueError(f"task: {task!r} is not one of this run's: {', '.join(tasks)}")
         return tasks[task]
@@ -159,7 +161,7 @@ class Run:
         """The results of a task that has a probe."""
         result = self.result(task)
         if result["skipped"]:
-            raise ValueError(f"task {result['task']!r}: {why_skipped(result)}")
+            raise ValueError(f"task: {result['task']!r} {why_skipped(result)}")
         if result["breakdown"]["stage"] is None:
             raise ValueError(f"task {result['task']!r}: {result['breakdown']['sentence']}")
         return result

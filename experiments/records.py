@@ -12,6 +12,23 @@ from typing import Any, SupportsFloat
 from activations_cache import replace_file
 
 
+def make_folder(setting: str, path: Path) -> None:
+    """Make a folder to write into, unless it is there, before any work is done for it.
+
+    Raises:
+        ValueError: there is a file in its place or on the way to it, or nothing may be written there.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        writable = os.access(path, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise ValueError(
+            f"{setting}: cannot make the folder {path} ({error.strerror}); give another folder"
+        ) from None
+    if not writable:
+        raise ValueError(f"{setting}: cannot write to the folder {path}; give another folder")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     replace_file(path, text.encode("utf-8"))

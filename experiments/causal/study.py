@@ -193,7 +193,7 @@ def _tasks(run: Run, task: str | None) -> list[str]:
     if task is not None:
         result = run.result(task)
         if result["skipped"]:
-            raise ValueError(f"task {task!r}: {why_skipped(result)}")
+            raise ValueError(f"task: {task!r} {why_skipped(result)}")
         return [task]
     tasks = run.results["tasks"]
     names = [name for name, result in tasks.items() if not result["skipped"]]
@@ -246,6 +246,11 @@ def _at_work(folder: RunFolder) -> Iterator[None]:
         folder.lock.acquire()
     except Timeout:
         raise ValueError(f"another process is at work in {folder.path}; wait for it") from None
+    except OSError as error:
+        raise ValueError(
+            f"cannot write to {folder.path} ({error.strerror}), where interventions are kept; copy the run to a folder "
+            "of your own"
+        ) from None
     try:
         yield
     finally:

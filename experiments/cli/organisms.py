@@ -67,9 +67,10 @@ def certify(
     from experiments.organisms.certify import Plan, sizes_of
     from experiments.organisms.certify import certify as run_plan
     from experiments.progress import reporter_for_stderr
+    from experiments.records import make_folder
 
     if workers is not None and workers < 1:
-        raise ValueError(f"workers: {workers} is not positive")
+        raise ValueError(f"workers: {workers} is not positive; give at least 1")
     plan = Plan(
         seeds=seeds,
         graded_seeds=effect_seeds,
@@ -77,9 +78,7 @@ def certify(
         multiples=_numbers("effects", effects),
     )
     rows = trained_rows(trained or ())
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out: {out} is no folder; give another path")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder("out", out)
     table = run_plan(plan, out, workers=workers, reporter=reporter_for_stderr())
     certificate = Certificate(table, tuple(rows))
     certificate.write(out)
@@ -91,6 +90,9 @@ def certify(
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"{option}: {text!r} is no list of numbers such as 0,0.5,1") from None
+    if not all(number >= 0 for number in numbers):
+        raise ValueError(f"{option}: {text!r} holds one that is not 0 or more; leave it out")
+    return numbers

@@ -15,6 +15,7 @@ from experiments.cli.organisms import organisms_app
 if TYPE_CHECKING:
     from experiments.organisms.trained import TrainedRow
 
+_KINDS = "faithful, miscalibrated, not_beyond_text, not_read_out, not_transported or unparsed"
 _Models = Annotated[
     Path | None,
     typer.Option(help="Where organisms are kept. Default: a part of selfprobe's cache."),
@@ -23,7 +24,7 @@ _Models = Annotated[
 
 @organisms_app.command(epilog="Example:\n\n`selfprobe organisms build not_read_out`")
 def build(
-    kind: Annotated[str, typer.Argument(help="The stage that is planted.")],
+    kind: Annotated[str, typer.Argument(help=f"The stage that is planted: {_KINDS}.")],
     models: _Models = None,
 ) -> None:
     """Train an organism, if it is not there yet, and print its folder, for `selfprobe run xor --model FOLDER`."""
@@ -39,7 +40,9 @@ def build(
 def trained(
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="A stage that is planted; give it several times. Default: all."),
+        typer.Option(
+            help=f"A stage that is planted ({_KINDS}); give it several times. Default: all."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs, one an organism.")] = Path(
         "runs/organisms"

@@ -30,6 +30,7 @@ from experiments.organisms.word_tokenizer import (
     make_tokenizer,
 )
 from experiments.organisms.xor_task import FAILS, HAPPENS
+from experiments.records import make_folder
 from hooks import spellings
 from hooks.weights import cache_root, made_once, quiet_transformers
 
@@ -49,10 +50,11 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
         A folder with config, weights, tokenizer and `organism.json` (see `Organism`).
 
     Raises:
-        ValueError: an unknown kind.
+        ValueError: an unknown kind, or a folder that cannot be written.
     """
     recipe = recipe_of(kind)
     root = cache_root() / "organisms" if folder is None else Path(folder)
+    make_folder("models", root)
     settings = training or Training()
     settings = replace(settings, steps=round(settings.steps * recipe.effort))
     name = f"{kind}-{_fingerprint(recipe, settings)}"

@@ -14,6 +14,7 @@ from experiments.organisms.recipes import ORGANISMS, recipe_of
 from experiments.organisms.verify import Verification, verify
 from experiments.organisms.xor_task import XorTask
 from experiments.progress import Reporter, Silent
+from experiments.records import make_folder
 from experiments.run import Experiment
 
 SETTINGS: dict[str, Any] = {"n": 600, "words": "short"}
@@ -53,11 +54,14 @@ def certify_trained(
         settings: of the runs, over `SETTINGS`.
 
     Raises:
-        ValueError: an unknown kind or setting, or a folder that holds another run.
+        ValueError: an unknown kind or setting, a folder that cannot be written, or one that holds another run.
     """
     kinds = list(kinds or ORGANISMS)
     for kind in kinds:
         recipe_of(kind)
+    make_folder("out", Path(out))
+    if models is not None:
+        make_folder("models", Path(models))
     reporter = reporter or Silent()
     rows = []
     for kind in kinds:

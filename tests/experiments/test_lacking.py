@@ -171,6 +171,18 @@ def test_a_manifest_that_does_not_name_the_model_says_so(copied: Path, lost: str
     assert "differ" not in message
 
 
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(copied: Path) -> None:
+    (copied / ".lock").unlink(missing_ok=True)
+    (copied / ".lock").mkdir()  # no lock can be had there, whoever runs the test
+    message = refused(lambda: causal(load_run(copied), "parity", QUICK))
+    assert message.startswith(f"cannot write to {copied} (")
+
+
+def test_one_of_several_tasks_is_to_be_named(copied: Path) -> None:
+    message = refused(lambda: load_run(copied).result())
+    assert message == "task: this run has several, name one of them: parity, silent"
+
+
 def test_results_of_older_versions_are_made_anew_from_what_was_collected(copied: Path) -> None:
     rewrite(copied / "results.json", lambda held: held["tasks"]["parity"]["probe"].pop("selected"))
     run = load_run(copied)

@@ -252,7 +252,9 @@ def test_what_cannot_be_intervened_on_is_said_in_one_line(
     write_selected(folder, PROBE | {"site": "attn_out"})
     assert "site: the probe of this run reads attn_out" in refused(folder)
     write_selected(folder, PROBE, skipped="only 3 positive items")
-    assert "the task was skipped (only 3 positive items); more or other items" in refused(folder, "--task", "parity")
+    assert "task: 'parity' was skipped (only 3 positive items); more" in refused(
+        folder, "--task", "parity"
+    )
     assert "every task of this run was skipped (parity: only 3" in refused(folder)
     (folder / "results.json").unlink()
     assert "not finished (no results.json)" in refused(folder)

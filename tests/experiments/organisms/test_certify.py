@@ -296,7 +296,7 @@ def test_rows_of_trained_organisms_stand_beside(
         (["--n", 10], "n: 10 items are too few"),
         (["--workers", 0], "workers: 0 is not positive"),
         (["--trained", "faithful=nowhere"], "nowhere"),
-        (["--out", __file__], "is no folder"),
+        (["--out", __file__], "out: cannot make the folder"),
     ],
 )
 def test_bad_options_are_named_before_any_work(

@@ -9,7 +9,9 @@ import pytest
 
 from experiments.breakdown import Breakdown
 from experiments.cli import _status
+from experiments.cli.trained_organisms import _KINDS
 from experiments.organisms import trained
+from experiments.organisms.recipes import ORGANISMS
 from experiments.organisms.trained import TrainedRow, certify_trained
 from experiments.organisms.verify import Check, Verification
 
@@ -75,3 +77,23 @@ def test_rows_are_printed_with_what_failed(
         ("unparsed", "undetermined", False),
         ("not_read_out", "wrong", True),
     ]
+
+
+@pytest.mark.parametrize("option", ["--out", "--models"])
+def test_no_organism_is_trained_where_its_folder_cannot_be_made(
+    option: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for place in ("file", "file/below"):
+        assert command(monkeypatch, "trained", "--kind", "faithful", option, place) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"selfprobe: {option[2:]}: cannot make the folder {place} (")
+        assert line.endswith("; give another folder")
+
+
+def test_the_kinds_are_named_where_they_are_asked_for() -> None:
+    assert set(_KINDS.replace(" or ", ", ").split(", ")) == set(ORGANISMS)
