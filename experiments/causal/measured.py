@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from experiments.causal.directions import FITTED, RANDOM, SHUFFLED, Directions
 from experiments.causal.effects import Effect, Moved, against_nulls, class_gap, effect_of, moved
 from experiments.causal.guards import Guards
+from experiments.causal.readouts import order_of
 from experiments.causal.sweep import ABLATIONS, RELATIVE_DOSES, Sweep
 from experiments.records import json_number
 
@@ -51,8 +52,17 @@ class Movements:
         return moved_by
 
     def spread(self, readout: str) -> float:
-        """Standard deviation of the unchanged log-odds over items: what a movement is small or large against."""
-        return float(self.sweep.base[readout].std())
+        """Standard deviation of the unchanged log-odds over items: what a movement is small or large against.
+
+        Of a question that is asked in two orders of its options, within orders: a model that prefers a place would
+        seem to tell items apart that it does not, and no movement would be large.
+        """
+        values = self.sweep.base[readout].copy()
+        if readout != "behavior":
+            order = order_of(len(values))
+            for own in (order == one for one in np.unique(order)):
+                values[own] -= values[own].mean()
+        return float(values.std())
 
     def at_test_dose(self, readout: str, direction: int) -> Float[np.ndarray, " item"]:
         """The movement of every item at the test dose."""

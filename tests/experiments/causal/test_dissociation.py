@@ -9,6 +9,7 @@ from experiments.causal.directions import RANDOM, SHUFFLED, Directions
 from experiments.causal.dissociation import dissociation
 from experiments.causal.measured import TEST, Movements
 from experiments.causal.names import READOUTS
+from experiments.causal.readouts import order_of
 from experiments.causal.sweep import RELATIVE_DOSES, Sweep
 
 N, N_NULL_ITEMS, N_NULL = 40, 16, 120
@@ -114,3 +115,16 @@ def test_log_odds_that_do_not_tell_the_outcomes_apart_are_not_the_behavior() -> 
     assert found["rows"]["self_report"]["moved"] == "moves"
     assert found["pattern"] == "undecided"
     assert "does not tell its outcomes apart" in found["sentence"]
+
+
+def test_a_liking_for_a_place_of_the_options_makes_no_movement_small() -> None:
+    """It sets items apart that are asked in different orders, and says nothing of them."""
+    made = movements({"behavior": 3, "self_report": 1})
+    before = made.spread("self_report"), made.spread("behavior")
+    for name in ("self_report", "behavior"):
+        added = 20.0 * order_of(N)
+        made.sweep.base[name][:] += added
+        made.sweep.steered[name][:] += added[:, None, None]
+    assert made.spread("self_report") == pytest.approx(before[0])
+    assert made.spread("behavior") > 5 * before[1]
+    assert made.moved("self_report", made.effect("self_report", 0)) == "moves"
