@@ -206,7 +206,8 @@ def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
         return None, _untested(_NOTHING_CHANGED, causal_command(folder))
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
-    found = f"the dissociation table says: {table['pattern']} ({_bare(table.get('sentence', ''))})"
+    sentence = table.get("sentence", "").removeprefix("Undecided: ").rstrip(".")
+    found = f"the dissociation table says: {table['pattern']} ({sentence})"
     if table["pattern"] == "tracks":
         return True, found
     if table["pattern"] != "undecided":
@@ -225,12 +226,21 @@ def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
 
 
 def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
-    steered = ((causal or {}).get("steering") or {}).get("behavior") or {}
-    p_random, p_shuffled = (steered.get(f"p_{null}") for null in ("random", "shuffled"))
-    if causal is None or p_random is None or p_shuffled is None:
+    if causal is None:
         return None, _untested(_NOTHING_CHANGED, causal_command(folder))
+    steered = (causal.get("steering") or {}).get("behavior")
+    if steered is None:
+        why = (causal.get("skipped") or {}).get("behavior", "it has no readout")
+        return None, f"not tested: the behavior could not be read ({why})"
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
+    unchanged = ((causal.get("ablation") or {}).get("behavior") or {}).get("gap_before")
+    if unchanged is not None and not _is_above_zero(unchanged):
+        return None, (
+            "not tested: what is read of the behavior does not tell its outcomes apart where nothing is changed "
+            f"({_shown(unchanged)} nats between them); a task may name openings that do"
+        )
+    p_random, p_shuffled = steered["p_random"], steered["p_shuffled"]
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
     row = ((causal.get("dissociation") or {}).get("rows") or {}).get("behavior") or {}
     if row.get("moved") not in (None, "moves"):
@@ -322,7 +332,3 @@ def _shown(row: Row | None, key: str = "estimate") -> str:
         return "unknown"
     low, high = row["ci"]
     return f"{row[key]:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def _bare(sentence: str) -> str:
-    return sentence.rstrip(".")

@@ -245,6 +245,22 @@ def test_causal_needs_the_behavior_to_move_toward_the_outcome(estimate: float, m
     assert earned(with_peer(), steered)["causal"].earned is True
 
 
+def test_causal_is_not_tested_where_the_behavior_is_not_read() -> None:
+    unread = causes()
+    del unread["steering"]["behavior"]
+    found = earned(with_peer(), unread | {"skipped": {"behavior": "first tokens tell nothing"}})
+    assert found["causal"].earned is None
+    assert "could not be read (first tokens tell nothing)" in found["causal"].reason
+    assert found["tracks"].earned is True
+    for estimate, word in ((0.02, None), (0.4, True)):
+        unmoved = {"ablation": {"behavior": {"gap_before": difference(estimate)}}}
+        claim = earned(with_peer(), causes() | unmoved)["causal"]
+        assert claim.earned is word
+    assert "does not tell its outcomes apart" in earned(with_peer(), causes() | {
+        "ablation": {"behavior": {"gap_before": difference(-0.4)}}
+    })["causal"].reason  # fmt: skip
+
+
 def test_a_skipped_task_and_an_endpoint_earn_nothing() -> None:
     skipped = task_result() | {"skipped": "no positive items among 60"}
     words_alone = {"skipped": None, "activations": "an endpoint gives none"}

@@ -404,6 +404,9 @@ def test_what_a_run_holds_besides_its_results_is_shown(tmp_path: Path) -> None:
         "peer: no other model read the items; selfprobe run --peer MODEL adds it",
         "introspection✗ withheldits words do not beat the text",
         "privileged? not testedno other model was read",
+        "At resid_post, layer 18, prompt_last, selected within folds.",
+        "layer and position chosen by hand, which nothing corrects for.",
+        "Not tested: nothing was compared, so nothing is said either way.",
         "The behavior moves and the self-report does not",
         "Shift test: does the report fit the changed behavior?",
     ):
