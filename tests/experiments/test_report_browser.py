@@ -123,6 +123,20 @@ def test_what_a_model_wrote_stays_text(page: WebDriver) -> None:
     assert all("Content Security Policy" in entry["message"] for entry in page.get_log("browser"))
 
 
+def test_the_verdicts_of_the_shift_test_can_be_read_whole(page: WebDriver) -> None:
+    """Sentences among figures wrap: none reaches beyond its table's frame, to where one would have to scroll."""
+    beyond: list[str] = page.execute_script("""
+        const details = [...document.querySelectorAll("details")]
+          .find((one) => one.querySelector("summary").textContent.includes("hift test"));
+        details.open = true;
+        const right = details.getBoundingClientRect().right;
+        return [...details.querySelectorAll("td")].filter((one) => one.getBoundingClientRect().right > right + 1)
+          .map((one) => one.textContent);
+    """)
+    assert beyond == []
+    assert "flipped to 0, at least 5 groups are needed" in find(page, "body").text
+
+
 def test_searching_and_filtering_count_what_is_left(page: WebDriver) -> None:
     every = shown(page)
     assert len(every) > 12
