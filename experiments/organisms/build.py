@@ -53,11 +53,11 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
         ValueError: an unknown kind, or a folder that cannot be written.
     """
     recipe = recipe_of(kind)
-    root = cache_root() / "organisms" if folder is None else Path(folder)
+    root = organisms_root(folder)
     make_folder("models", root)
     settings = training or Training()
     settings = replace(settings, steps=round(settings.steps * recipe.effort))
-    name = f"{kind}-{_fingerprint(recipe, settings)}"
+    name = f"{kind}-{fingerprint(VERSION, asdict(recipe), asdict(settings))}"
 
     def make(empty: Path) -> None:
         tokenizer = make_tokenizer()
@@ -74,19 +74,30 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
             "direction": planted_direction().tolist(),
             "scale": SCALE,
         }
-        with quiet_transformers():
-            module.save_pretrained(empty)
-            tokenizer.save_pretrained(empty)
-        (empty / "organism.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        save(module, tokenizer, about, empty)
 
     return made_once(root / name, make)
 
 
-def _fingerprint(recipe: Recipe, training: Training) -> str:
+def fingerprint(*settings: Any) -> str:
+    """Of settings, beside all words and questions that organisms are trained on."""
     words: Mapping[str, Any] = {"pools": sentences.POOLS, "forms": sentences.FORMS}
     asked = [(e.template, e.yes, e.no) for e in all_elicitations()]
-    of = [VERSION, asdict(recipe), asdict(training), words, asked]
+    of = [*settings, words, asked]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def save(module: Any, tokenizer: Any, about: Mapping[str, Any], folder: Path) -> None:
+    """Write a model as an ordinary folder, beside what is known of it by construction."""
+    with quiet_transformers():
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    (folder / "organism.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def organisms_root(folder: str | Path | None) -> Path:
+    """Where organisms are kept: a folder, or by default a part of selfprobe's cache."""
+    return cache_root() / "organisms" if folder is None else Path(folder)
 
 
 def _weights_of(folder: Path, tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,8 @@ class Organism:
         kind: the stage that is planted.
         model: loaded.
         recipe: what it was trained to do.
-        layer: the block behind which the deciding bit lies along `direction`, at the last token of a prompt.
-        direction: a unit vector `[d_model]`.
+        layer: the block behind which the deciding bit is held, at the last token of a prompt.
+        direction: a unit vector `[d_model]` along which the bit lies there, or None where none was planted.
         scale: the component along it is plus this for 1, minus this for 0.
     """
 
@@ -34,7 +35,7 @@ class Organism:
     model: Model
     recipe: Recipe
     layer: int
-    direction: Float[Tensor, " d_model"]
+    direction: Float[Tensor, " d_model"] | None
     scale: float
 
     @classmethod
@@ -48,13 +49,14 @@ class Organism:
         if not path.is_file():
             raise ValueError(f"folder: {folder} holds no organism; give a folder that build() made")
         about = json.loads(path.read_text(encoding="utf-8"))
+        direction = about.get("direction")
         return cls(
             kind=about["kind"],
             model=load_model(str(folder)),
             recipe=Recipe(**about["recipe"]),
             layer=about["layer"],
-            direction=torch.tensor(about["direction"]),
-            scale=about["scale"],
+            direction=None if direction is None else torch.tensor(direction),
+            scale=about.get("scale", math.nan),
         )
 
     def reads(self, said: str) -> Bit | None:

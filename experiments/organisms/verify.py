@@ -64,10 +64,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All figures of one organism."""
+    """All figures of one organism, and what was not checked, with the reason."""
 
     kind: str
     checks: tuple[Check, ...]
+    skipped: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -95,10 +96,16 @@ def verify(
         *(check for said in _SAID for check in _states_changed(organism, said, sentences, rng)),
         *_probed(organism, [draw(rng) for _ in range(n_probed)]),
     )
-    return Verification(organism.kind, checks)
+    return Verification(
+        organism.kind, checks, () if organism.direction is not None else (_SKIPPED,)
+    )
 
 
 _SAID = ("reply", "report")
+_SKIPPED = (
+    "planted component turned over, as large a change along a random direction: "
+    "no direction was planted"
+)
 
 
 @dataclass(frozen=True)
@@ -169,8 +176,8 @@ def _words_changed(
 def _states_changed(
     organism: Organism, said: str, sentences: Sequence[Sentence], rng: np.random.Generator
 ) -> Iterator[Check]:
-    """At the last token behind the planted layer: the state of a prompt whose deciding bit is the other, the planted
-    component alone turned over, and as large a change along a random direction."""
+    """At the last token behind the planted layer: the state of a prompt whose deciding bit is the other; and where
+    the bit lies along a known direction, that component turned over, and as large a change along a random one."""
     planted = [
         THING if organism.recipe.decides == "decoy" else (PERSON, PLACE)[i]
         for i in rng.integers(2, size=len(sentences))
@@ -179,30 +186,41 @@ def _states_changed(
         swapped(s, one, rng, to_other_bit=True) for s, one in zip(sentences, planted, strict=True)
     ]
     upward = 1 - 2 * organism.bits(sentences)
-    elsewhere = torch.randn(organism.model.d_model, generator=torch.Generator().manual_seed(0))
-    elsewhere -= (elsewhere @ organism.direction) * organism.direction
-    effects: dict[str, list[np.ndarray]] = {name: [] for name in ("state", "component", "random")}
+    pushes = _pushes(organism)
+    effects: dict[str, list[np.ndarray]] = {name: [] for name in (_DONOR, *pushes)}
     for asked in _ways(said):
-        own, others = (_states(organism, asked, of) for of in (sentences, donors))
-        turned = 2 * organism.scale * torch.from_numpy(upward).float()
-        flipped = own + turned[:, None] * organism.direction
-        pushed = own + turned[:, None] * elsewhere / elsewhere.norm()
+        states = {_DONOR: _states(organism, asked, donors)}
+        if pushes:
+            own = _states(organism, asked, sentences)
+            sign = torch.from_numpy(upward).float()[:, None]
+            states |= {name: own + sign * push for name, push in pushes.items()}
         before = _margin(organism.model, asked, sentences)
-        for name, states in (("state", others), ("component", flipped), ("random", pushed)):
-            vectors = {
-                asked.prompt(s).id: state for s, state in zip(sentences, states, strict=True)
-            }
+        for name, put in states.items():
+            vectors = {asked.prompt(s).id: state for s, state in zip(sentences, put, strict=True)}
             patch = Patch(_SITE, organism.layer, vectors, ("prompt_last",))
             with intervene(organism.model, [patch]):
                 effects[name].append(_margin(organism.model, asked, sentences) - before)
     follows = organism.reads(said) == organism.recipe.decides
-    for name, what in (
-        ("state", "state of a prompt with the other bit"),
-        ("component", "planted component turned over"),
-        ("random", "as large a change along a random direction"),
-    ):
-        effect = np.mean(effects[name], axis=0) * upward / SWING
-        yield _check(f"{said}: {what}", effect, follows=follows and name != "random")
+    for name, found in effects.items():
+        effect = np.mean(found, axis=0) * upward / SWING
+        yield _check(f"{said}: {name}", effect, follows=follows and name != _RANDOM)
+
+
+_DONOR = "state of a prompt with the other bit"
+_RANDOM = "as large a change along a random direction"
+
+
+def _pushes(organism: Organism) -> dict[str, Float[Tensor, " d_model"]]:
+    """What is added to a state of bit 0 (taken from one of bit 1), where a direction was planted."""
+    if organism.direction is None:
+        return {}
+    turned = 2 * organism.scale * organism.direction
+    elsewhere = torch.randn(organism.model.d_model, generator=torch.Generator().manual_seed(0))
+    elsewhere -= (elsewhere @ organism.direction) * organism.direction
+    return {
+        "planted component turned over": turned,
+        _RANDOM: 2 * organism.scale * elsewhere / elsewhere.norm(),
+    }
 
 
 def _states(

@@ -19,7 +19,7 @@ ROWS = [
     TrainedRow(
         kind,
         Breakdown(stage, "why", (), None),
-        Verification(kind, (Check("follows", value, 0.9),)),
+        Verification(kind, (Check("follows", value, 0.9),), ("a turn: no direction",)),
         Path("r"),
     )
     for kind, stage, value in (
@@ -35,7 +35,15 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return _status()
 
 
-@pytest.mark.parametrize("arguments", [("build", "blind"), ("trained", "--kind", "blind")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("build", "blind"),
+        ("trained", "--kind", "blind"),
+        ("build", "blind", "--base", "smollm2-135m"),
+        ("trained", "--kind", "blind", "--base", "smollm2-135m"),
+    ],
+)
 def test_an_unknown_kind_is_refused(
     arguments: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -45,6 +53,29 @@ def test_an_unknown_kind_is_refused(
     monkeypatch.chdir(tmp_path)
     assert command(monkeypatch, *arguments) == 2
     assert "kind: 'blind' is no organism; choose one of" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("not_transported", "--base", "smollm2-135m"), "is not made of a language model"),
+        (("faithful", "--base", "smollm3"), "unknown model 'smollm3'"),
+    ],
+)
+def test_what_lora_cannot_make_is_refused_in_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for asked in (("build", *arguments), ("trained", "--kind", *arguments)):
+        assert command(monkeypatch, *asked) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert len(said.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -62,15 +93,17 @@ def test_rows_are_printed_with_what_failed(
         trained, "certify_trained", lambda out, **given: asked.update(given) or ROWS
     )
     assert command(monkeypatch, "trained", "--kind", "faithful", "--kind", "unparsed") == 0
-    assert asked["kinds"] == ["faithful", "unparsed"]
+    assert (asked["kinds"], asked["base"]) == (["faithful", "unparsed"], None)
     lines = capsys.readouterr().out.splitlines()
     assert "faithful: as planted; diagnosed faithful (right)" in lines
     assert "unparsed: NOT AS PLANTED; diagnosed undetermined (undetermined)" in lines
     assert "not_read_out: as planted; diagnosed not_transported (wrong)" in lines
     assert "  follows: 0.500 (>= 0.9: FAILS)" in lines
+    assert "  not checked: a turn: no direction" in lines
     assert lines[-1] == "of 3: 1 right, 1 wrong, 1 undetermined"
 
-    assert command(monkeypatch, "trained", "--json") == 0
+    assert command(monkeypatch, "trained", "--base", "smollm2-135m", "--json") == 0
+    assert (asked["kinds"], asked["base"]) == (None, "smollm2-135m")
     rows = json.loads(capsys.readouterr().out)
     assert [(row["planted"], row["verdict"], row["as_planted"]) for row in rows] == [
         ("faithful", "right", True),

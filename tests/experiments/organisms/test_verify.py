@@ -58,4 +58,4 @@ def test_a_bound_holds_on_its_own_side_alone() -> None:
 def test_every_organism_is_as_planted_and_is_diagnosed_right(kind: str, tmp_path: Path) -> None:
     (row,) = certify_trained(tmp_path, kinds=[kind])
     assert [str(check) for check in row.verification.checks if not check.holds] == []
-    assert row.diagnosed == kind, row.sentence
+    assert row.found.stage == kind, row.found.sentence
