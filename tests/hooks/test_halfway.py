@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from hooks import Ablate, Model, Prompt, Steer, intervene, render
-from hooks.halfway import go_on, read_halfway
+from hooks.halfway import _repeat_rows, go_on, read_halfway
 
 PROMPT = Prompt.chat("p", "What is the capital of France? Yes or no?", quote="the capital")
 TAIL = ("instruction_last", *(f"template_{k}" for k in range(1, 20)))
@@ -102,3 +103,21 @@ def test_the_model_is_bit_identical_afterwards_also_after_an_exception(tiny_mode
 def test_a_layer_that_is_not_there_is_named(tiny_model: Model) -> None:
     with pytest.raises(ValueError, match="layers: 3 does not exist"):
         read_halfway(tiny_model, PROMPT, 3, "prompt_last")
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_what_is_held_of_one_row_is_held_of_every_row(views: bool) -> None:
+    """As views, unless a layer may write into what it holds."""
+
+    class Writing(DynamicLayer):
+        pass
+
+    layer = DynamicLayer() if views else Writing()
+    keys, values = torch.randn(2, 1, 3, 5, 4)
+    layer.update(keys, values)
+    cache = DynamicCache()
+    cache.layers = [layer]
+    _repeat_rows(cache, 6, torch.device("cpu"))
+    assert torch.equal(layer.keys, keys.expand(6, -1, -1, -1))
+    assert torch.equal(layer.values, values.expand(6, -1, -1, -1))
+    assert (layer.keys.stride(0) == 0) is views
