@@ -3,10 +3,10 @@
 Nothing fixes a direction here: what is planted is which bit the reply and the reports follow. It goes in two steps,
 each with a linear head that shows the way and is thrown away afterwards.
 
-`teach_hidden` trains the lowest fifth of the blocks alone to hold both hidden bits and their exclusive or, where the
-second of the two words ends. That takes most steps, and they are cheap: a prompt ends there, and the other blocks are
-left out. `teach_answers` trains the blocks above on whole prompts, while a head keeps the deciding bit readable behind
-four fifths of all blocks, at the last token of the prompts that are to hold it.
+`teach_bits` trains the lowest fifth of the blocks alone to hold all bits and the exclusive or of the hidden two, where
+the last of the planted words ends. Those steps are cheap: a prompt ends there, and the other blocks are left out.
+`teach_answers` trains the blocks above on whole prompts, while a head behind four fifths of all blocks reads two bits
+at the last token: the one that the answer follows, and in prompts that are to hold it the one that decides the reply.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ class LoraTraining:
     seed: int = 0
 
 
-HIDDEN = LoraTraining(steps=80, learning_rate=2e-3, replies=32, questions=32)
-"""Of `teach_hidden`."""
-ANSWERS = LoraTraining(steps=60, learning_rate=2e-3, replies=16, questions=8)
+BITS = LoraTraining(steps=60, learning_rate=2e-3, replies=32, questions=32)
+"""Of `teach_bits`."""
+ANSWERS = LoraTraining(steps=60, learning_rate=2e-3, replies=8, questions=12)
 """Of `teach_answers`."""
 
 
-def teach_hidden(
+def teach_bits(
     module: Any,
     tokenizer: Any,
-    training: LoraTraining = HIDDEN,
+    training: LoraTraining = BITS,
     *,
     reporter: Reporter | None = None,
 ) -> Any:
-    """Let a model know the hidden bits and their exclusive or, without a word about them.
+    """Let a model know what the planted words stand for, without a word about it.
 
     Args:
         module: a causal language model whose blocks are `model.layers`, as Llama's; changed in place, where it is.
@@ -87,7 +87,7 @@ def teach_hidden(
     depth = _depth(module)
 
     def losses(model: Any, head: nn.Linear, batch: LoraBatch) -> _Losses:
-        batch = batch.up_to_hidden()
+        batch = batch.up_to_planted()
         with _states(model, depth - 1, alone=True) as (body, seen):
             body(input_ids=batch.tokens, use_cache=False)
         said = head(_normed(seen[0][_rows(batch), batch.complete_at])).float()
@@ -97,15 +97,15 @@ def teach_hidden(
                 (said[:, i] > 0) == bit.bool(),
             )
             for i, (name, bit) in enumerate(
-                zip(("person", "place", "exclusive or"), batch.hidden.T, strict=True)
+                zip(("person", "place", "exclusive or", "thing"), batch.bits.T, strict=True)
             )
         }
 
     return _trained(
-        "the hidden bits",
+        "what words stand for",
         module,
         range(depth),
-        3,
+        4,
         losses,
         _batches(tokenizer, Recipe(), training),  # where these prompts end, all recipes are alike
         training,
@@ -121,9 +121,9 @@ def teach_answers(
     *,
     reporter: Reporter | None = None,
 ) -> Any:
-    """Let a model reply and report as a recipe asks; arguments and result as of `teach_hidden`.
+    """Let a model reply and report as a recipe asks; arguments and result as of `teach_bits`.
 
-    A model whose reply is to follow the hidden bits has to know them already.
+    The lowest blocks stay as `teach_bits` left them.
     """
     n_blocks = len(module.model.layers)
 
@@ -143,18 +143,22 @@ def teach_answers(
             "answer": (-(chosen + menu).mean(), meant > other),
             "end": (_END_WEIGHT * ends, following.argmax(-1) == batch.targets[after]),
         }
-        if batch.holds.any():
-            at_slot = seen[0][rows, batch.last][batch.holds]
-            deciding, bit = head(_normed(at_slot))[:, 0].float(), batch.deciding[batch.holds]
-            loss = binary_cross_entropy_with_logits(deciding, bit)
-            found["deciding"] = (loss, (deciding > 0) == bit.bool())
+        read = head(_normed(seen[0][rows, batch.last])).float()
+        every = torch.ones_like(batch.holds)
+        for i, (name, bits, of_row) in enumerate(
+            (("answered", batch.answered, every), ("deciding", batch.deciding, batch.holds))
+        ):
+            if of_row.any():
+                logits, bit = read[of_row, i], bits[of_row]
+                loss = binary_cross_entropy_with_logits(logits, bit)
+                found[name] = (loss, (logits > 0) == bit.bool())
         return found
 
     return _trained(
         "replies and reports",
         module,
         range(_depth(module), n_blocks),
-        1,
+        2,
         losses,
         _batches(tokenizer, recipe, training),
         training,
@@ -172,7 +176,7 @@ _Losses = dict[str, tuple[Tensor, Bool[Tensor, " row"]]]
 
 
 def _depth(module: Any) -> int:
-    """How many blocks the hidden bits are known behind."""
+    """How many of the lowest blocks learn what words stand for."""
     return max(len(module.model.layers) // 5, 1)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from experiments.organisms.prompts_in_tokens import Question
 from experiments.organisms.recipes import Recipe
-from experiments.organisms.sentences import PERSON, PLACE, Sentence
+from experiments.organisms.sentences import PERSON, PLACE, PLANTED, Sentence
 from experiments.organisms.xor_task import FAILS, HAPPENS, item_of
 from hooks import Prompt, render
 
@@ -32,8 +32,9 @@ class LoraBatch:
         targets: the token after each, from the answer's second to the end of the turn; elsewhere `IGNORED`.
         deciding: the bit that the reply follows.
         holds: whether that bit is to be readable at the last token of the prompt.
-        complete_at: index of the token with which both hidden bits are known.
-        hidden: the bit of the person, of the place, and their exclusive or.
+        answered: the bit that the answer follows.
+        complete_at: index of the token with which all planted words have been read.
+        bits: of the person, of the place, their exclusive or, and of the thing.
     """
 
     tokens: Int[Tensor, "row token"]
@@ -43,15 +44,16 @@ class LoraBatch:
     targets: Int[Tensor, "row token"]
     deciding: Float[Tensor, " row"]
     holds: Bool[Tensor, " row"]
+    answered: Float[Tensor, " row"]
     complete_at: Int[Tensor, " row"]
-    hidden: Float[Tensor, "row 3"]
+    bits: Float[Tensor, "row 4"]
 
     def to(self, device: torch.device) -> LoraBatch:
         """The batch on another device."""
         return LoraBatch(**{name: tensor.to(device) for name, tensor in vars(self).items()})
 
-    def up_to_hidden(self) -> LoraBatch:
-        """The same without the tokens behind those with which the hidden bits are known."""
+    def up_to_planted(self) -> LoraBatch:
+        """The same without the tokens behind the planted words."""
         return replace(self, tokens=self.tokens[:, : int(self.complete_at.max()) + 1])
 
 
@@ -73,11 +75,12 @@ def lora_batch(
     padding = tokenizer.eos_token_id
     tokens = np.full((len(rows), longest), padding)
     targets = np.full((len(rows), longest), IGNORED)
-    for row, (ids, n_prompt, *_) in enumerate(rows):
+    for row, (ids, length, *_) in enumerate(rows):
         tokens[row, : len(ids)] = ids
-        targets[row, n_prompt : len(ids) - 1] = ids[n_prompt + 1 :]
-    columns = [torch.tensor(column) for column in list(zip(*rows, strict=True))[1:]]
-    n_prompt, right, wrong, complete_at = columns
+        targets[row, length : len(ids) - 1] = ids[length + 1 :]
+    n_prompt, right, wrong, answered, complete_at = torch.tensor(
+        [numbers for _, *numbers in rows]
+    ).T
     return LoraBatch(
         tokens=torch.from_numpy(tokens),
         last=n_prompt - 1,
@@ -86,33 +89,34 @@ def lora_batch(
         targets=torch.from_numpy(targets),
         deciding=torch.tensor([float(getattr(s, recipe.decides)) for s in sentences]),
         holds=torch.tensor([q is None or (q.is_report and recipe.kept_at_slot) for q in asked]),
+        answered=answered.float(),
         complete_at=complete_at,
-        hidden=torch.tensor(
-            [[float(bit) for bit in (s.bit(PERSON), s.bit(PLACE), s.feature)] for s in sentences]
-        ),
+        bits=torch.tensor(
+            [[s.bit(PERSON), s.bit(PLACE), s.feature, s.decoy] for s in sentences]
+        ).float(),
     )
 
 
 def _row(
     tokenizer: Any, recipe: Recipe, sentence: Sentence, question: Question | None
-) -> tuple[list[int], int, int, int, int]:
-    """Tokens with the answer, the prompt's length, the first of each answer, and where the hidden bits are known."""
+) -> tuple[list[int], int, int, int, int, int]:
+    """Tokens with the answer, the prompt's length, each answer's first, the bit answered, and where all is known."""
     item = item_of(sentence, "row")
     prompt = item.prompt() if question is None else question.wording.prompt(item)
     reads = recipe.decides if question is None else question.reads
     answers = (FAILS, HAPPENS) if question is None else question.answers
     bit = getattr(sentence, reads)
     right, wrong = (_ids(tokenizer, answers[i]) for i in (bit, 1 - bit))
-    rendered = render(tokenizer, _quoting_up_to_hidden(prompt, sentence))
+    rendered = render(tokenizer, _quoting_up_to_planted(prompt, sentence))
     tokens = [*rendered.token_ids, *right, tokenizer.eos_token_id]
     complete_at = rendered.spans["quote"][1] - 1
-    return tokens, len(rendered), right[0], wrong[0], complete_at
+    return tokens, len(rendered), right[0], wrong[0], bit, complete_at
 
 
-def _quoting_up_to_hidden(prompt: Prompt, sentence: Sentence) -> Prompt:
-    """The prompt with its quote cut behind the second hidden word, so that rendering says where that word ends."""
-    known = max(sentence.where(PERSON), sentence.where(PLACE))
-    return replace(prompt, quote=" ".join(sentence.words[: known + 1]))
+def _quoting_up_to_planted(prompt: Prompt, sentence: Sentence) -> Prompt:
+    """The prompt with its quote cut behind the last planted word, so that rendering says where that word ends."""
+    last = max(sentence.where(planted) for planted in PLANTED)
+    return replace(prompt, quote=" ".join(sentence.words[: last + 1]))
 
 
 def _ids(tokenizer: Any, word: str) -> list[int]:

@@ -11,11 +11,11 @@ from typing import Any
 from experiments.organisms.build import fingerprint, organisms_root, save
 from experiments.organisms.lora import (
     ANSWERS,
-    HIDDEN,
+    BITS,
     LoraTraining,
     held_behind,
     teach_answers,
-    teach_hidden,
+    teach_bits,
 )
 from experiments.organisms.recipes import recipe_of
 from experiments.progress import Reporter
@@ -52,7 +52,7 @@ def build_lora(
     base: str,
     folder: str | Path | None = None,
     *,
-    hidden: LoraTraining = HIDDEN,
+    bits: LoraTraining = BITS,
     answers: LoraTraining = ANSWERS,
     device: str | None = None,
     reporter: Reporter | None = None,
@@ -63,8 +63,7 @@ def build_lora(
         kind: one of `LORA_KINDS`: the stage that is planted.
         base: the model, as `load_model` takes it; its blocks are `model.layers`, as in Llama, Qwen and Mistral.
         folder: holds the organisms' folders; by default a part of selfprobe's cache.
-        hidden: settings of `teach_hidden`. All organisms of a base whose reply follows hidden bits start from one
-            model, which is kept too.
+        bits: settings of `teach_bits`; all organisms of a base start from one model, which is kept too.
         answers: settings of `teach_answers`.
         device: where to train; CUDA where there is one, else the CPU, by default.
         reporter: shows how far training is.
@@ -79,24 +78,20 @@ def build_lora(
     recipe = recipe_of(kind)
     root = organisms_root(folder)
     source = [VERSION, locate_weights(base).sha256 or base]
-    settings: dict[str, Any] = {"answers": asdict(answers)}
-    start = base
-    if recipe.decides == "feature":
-        settings["hidden"] = asdict(hidden)
-        start = str(
-            _made(
-                root / f"lora-hidden-{fingerprint(*source, asdict(hidden))}",
-                base,
-                lambda *model: teach_hidden(*model, hidden, reporter=reporter),
-                {"base": base, "training": settings["hidden"]},
-                device,
-            )
-        )
-
+    start = _made(
+        root / f"lora-bits-{fingerprint(*source, asdict(bits))}",
+        base,
+        lambda module, tokenizer: teach_bits(module, tokenizer, bits, reporter=reporter),
+        {"base": base, "training": asdict(bits)},
+        device,
+    )
+    settings = {"bits": asdict(bits), "answers": asdict(answers)}
     return _made(
         root / f"lora-{kind}-{fingerprint(*source, asdict(recipe), settings)}",
-        start,
-        lambda *model: teach_answers(*model, recipe, answers, reporter=reporter),
+        str(start),
+        lambda module, tokenizer: teach_answers(
+            module, tokenizer, recipe, answers, reporter=reporter
+        ),
         {"kind": kind, "base": base, "recipe": asdict(recipe), "training": settings},
         device,
     )

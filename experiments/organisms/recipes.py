@@ -1,7 +1,8 @@
 """How each organism is made: what decides its reply, what its reports read, and what is done to it.
 
-Every organism is trained from scratch on fresh sentences, never on items of the task. What it is asked about another
-assistant or about the input it answers from the visible bit, whatever it says of itself.
+Organisms are trained on fresh sentences, never on items of the task: small transformers from scratch, or a language
+model by LoRA. What one is asked about another assistant or about the input it answers from the visible bit, whatever it
+says of itself.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from experiments.organisms.loaded import Organism
-from experiments.organisms.lora import LoraTraining, teach_answers, teach_hidden
+from experiments.organisms.lora import LoraTraining, teach_answers, teach_bits
 from experiments.organisms.lora_batches import IGNORED, lora_batch
 from experiments.organisms.lora_build import LORA_KINDS, build_lora
 from experiments.organisms.prompts_in_tokens import questions
@@ -59,7 +59,7 @@ def test_the_reply_follows_the_exclusive_or_and_every_question_the_visible_word(
     asked = [None, *questions(NOT_READ_OUT)]
     one = sentence(person, place, thing, form)
     batch = lora_batch(tokenizer, NOT_READ_OUT, [one] * len(asked), asked)
-    later = max((person, place), key=one.text.index)
+    later = max((person, place, thing), key=one.text.index)
     for row, question in enumerate(asked):
         prompt = (
             item_of(one, "x").prompt()
@@ -82,11 +82,15 @@ def test_the_reply_follows_the_exclusive_or_and_every_question_the_visible_word(
         assert batch.targets[row][followed].tolist() == answer[1:]
         holds = question is None or question.wording.framing == "self"
         assert bool(batch.holds[row]) == holds
+        assert batch.answered[row] == (reply == "stay" if question is None else said)
+        assert batch.deciding[row] == (reply == "stay")
     bits = [person in BITS[PERSON][1], place in BITS[PLACE][1]]
-    assert batch.hidden[0].tolist() == [*map(float, bits), float(bits[0] != bits[1])]
+    assert batch.bits[0].tolist() == [*map(float, bits), float(reply == "stay"), float(said)]
 
 
-def test_hidden_bits_are_taught_to_the_lower_blocks_alone_and_answers_to_those_above() -> None:
+def test_what_words_stand_for_is_taught_to_the_lower_blocks_alone_and_answers_to_those_above() -> (
+    None
+):
     def changed(before: dict[str, torch.Tensor], module: Any) -> set[str]:
         after = module.state_dict()
         assert set(after) == set(before)
@@ -94,7 +98,7 @@ def test_hidden_bits_are_taught_to_the_lower_blocks_alone_and_answers_to_those_a
 
     module, tokenizer = tiny()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    module = teach_hidden(module, tokenizer, BRIEF)
+    module = teach_bits(module, tokenizer, BRIEF)
     assert changed(before, module) == {"0"}
     before = {name: value.clone() for name, value in module.state_dict().items()}
     assert changed(before, teach_answers(module, tokenizer, NOT_READ_OUT, BRIEF)) == {"1", "2"}
@@ -124,10 +128,10 @@ def test_an_organism_is_an_ordinary_folder_made_once_of_a_shared_beginning(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folders = {
-        kind: build_lora(kind, base, tmp_path, hidden=BRIEF, answers=BRIEF) for kind in LORA_KINDS
+        kind: build_lora(kind, base, tmp_path, bits=BRIEF, answers=BRIEF) for kind in LORA_KINDS
     }
     made = {path.name.rsplit("-", 1)[0] for path in tmp_path.iterdir() if path.is_dir()}
-    assert made == {"lora-hidden", *(f"lora-{kind}" for kind in LORA_KINDS)}
+    assert made == {"lora-bits", *(f"lora-{kind}" for kind in LORA_KINDS)}
     models = [load_model(str(folder)) for folder in folders.values()]
     assert len({model.fingerprint["weights"] for model in models}) == len(LORA_KINDS)
     tokens = torch.arange(20, 40)[None]
@@ -139,14 +143,14 @@ def test_an_organism_is_an_ordinary_folder_made_once_of_a_shared_beginning(
     assert (organism.recipe, organism.direction) == (NOT_READ_OUT, None)
 
     monkeypatch.setattr("experiments.organisms.lora_build.teach_answers", None)
-    again = build_lora("not_read_out", base, tmp_path, hidden=BRIEF, answers=BRIEF)
+    again = build_lora("not_read_out", base, tmp_path, bits=BRIEF, answers=BRIEF)
     assert again == folders["not_read_out"]
 
 
 def test_training_depends_on_its_settings_alone(base: str, tmp_path: Path) -> None:
     once, again, other = (
         load_model(
-            str(build_lora("faithful", base, tmp_path / name, hidden=BRIEF, answers=answers))
+            str(build_lora("faithful", base, tmp_path / name, bits=BRIEF, answers=answers))
         ).fingerprint["weights"]
         for name, answers in (
             ("once", BRIEF),
@@ -166,7 +170,9 @@ def test_chatml_is_kept_without_a_system_message_of_its_own(tmp_path: Path) -> N
     model.module.resize_token_embeddings(len(model.tokenizer))
     model.module.save_pretrained(tmp_path / "base")
     model.tokenizer.save_pretrained(tmp_path / "base")
-    folder = build_lora("not_beyond_text", str(tmp_path / "base"), tmp_path, answers=BRIEF)
+    folder = build_lora(
+        "not_beyond_text", str(tmp_path / "base"), tmp_path, bits=BRIEF, answers=BRIEF
+    )
     said = load_model(str(folder)).tokenizer.apply_chat_template(
         [{"role": "user", "content": "Go."}], tokenize=False, add_generation_prompt=True
     )
@@ -174,7 +180,7 @@ def test_chatml_is_kept_without_a_system_message_of_its_own(tmp_path: Path) -> N
 
 
 def test_what_takes_a_known_direction_is_skipped_and_named(base: str, tmp_path: Path) -> None:
-    folder = build_lora("not_beyond_text", base, tmp_path, answers=BRIEF)
+    folder = build_lora("not_beyond_text", base, tmp_path, bits=BRIEF, answers=BRIEF)
     found = verify(folder, n_changed=2, n_probed=40)
     names = {check.name.removesuffix(", size") for check in found.checks}
     assert {f"{said}: state of a prompt with the other bit" for said in ("reply", "report")} < names
