@@ -59,12 +59,12 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("seeds", "graded_seeds"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative")
+                raise ValueError(f"{name}: {getattr(self, name)} is negative; give 0 or more")
         for n, delta in self.sizes:
             if n < FEWEST:
                 raise ValueError(f"n: {n} items are too few for folds; give {FEWEST} at least")
             if not 0 < delta < 0.5:
-                raise ValueError(f"delta: {delta} is no margin of an AUROC; give one under 0.5")
+                raise ValueError(f"delta: {delta} is no margin of an AUROC; give one between 0 and 0.5")
             graded(self.multiples, Rules(delta=delta))
 
     @property
