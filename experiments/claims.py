@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.causal.names import FITS_NEW
+from experiments.causal_record import FITS_NEW
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.breakdown import Breakdown
-from experiments.causal.names import SCHEMA as CAUSAL_SCHEMA
+from experiments.causal_record import SCHEMA as CAUSAL_SCHEMA
 from experiments.claims import (
     THE_RUN,
     Claim,

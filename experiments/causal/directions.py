@@ -13,9 +13,9 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float, Int
 
-from experiments.causal.names import DIRECTIONS
 from experiments.causal.settings import N_SHOWN, CausalSettings
 from experiments.causal.subject import Subject
+from experiments.causal_record import DIRECTIONS
 from probes import (
     grouped_folds,
     ridge_directions,

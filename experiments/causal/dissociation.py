@@ -12,7 +12,7 @@ from typing import Any, Literal
 from experiments.causal.directions import FITTED
 from experiments.causal.effects import Effect, Moved, correlation, effect_of
 from experiments.causal.measured import Movements
-from experiments.causal.names import READOUTS
+from experiments.causal_record import READOUTS
 
 Pattern = Literal["tracks", "input moved", "report only", "behavior only", "none", "undecided"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.causal.effects import MARGIN
-from experiments.causal.names import DIRECTIONS, READOUTS
+from experiments.causal_record import DIRECTIONS, READOUTS
 from experiments.report.figures import new_figure
 from experiments.report.formatting import p_value
 from experiments.report.layers import error_bar

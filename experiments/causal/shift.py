@@ -26,11 +26,11 @@ from experiments.asked import samples_of
 from experiments.behavior import LocalRunner, label_behavior
 from experiments.causal.directions import FITTED, Directions
 from experiments.causal.effects import Effect
-from experiments.causal.names import FITS_NEW
 from experiments.causal.readouts import Readouts, Slot, behind_system, order_of
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
 from experiments.causal.sweep import Sweep, by_tail
+from experiments.causal_record import FITS_NEW
 from experiments.progress import Advance
 from experiments.tasks import Item
 from hooks import Steer, intervene

@@ -15,7 +15,6 @@ from experiments.causal.figures import write_causal_figures
 from experiments.causal.guards import guards_from, measure_guards
 from experiments.causal.guards import n_steps as guard_steps
 from experiments.causal.measured import Movements
-from experiments.causal.names import SCHEMA
 from experiments.causal.patching import POSITIONS, choose_donors, patch_all
 from experiments.causal.readouts import choose_items, order_of, readouts_of
 from experiments.causal.settings import CausalSettings
@@ -24,6 +23,7 @@ from experiments.causal.shift import shift_test
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
 from experiments.causal.sweep import sweep
+from experiments.causal_record import SCHEMA
 from experiments.claims import why_skipped
 from experiments.finished import Run
 from experiments.progress import Reporter, Silent

@@ -77,7 +77,7 @@ def causal(
 
 
 def _print_task(name: str, result: dict[str, Any]) -> None:
-    from experiments.causal.names import DIRECTIONS, READOUTS
+    from experiments.causal_record import DIRECTIONS, READOUTS
     from experiments.report.formatting import gain, p_value
 
     for note in result["notes"]:

@@ -64,7 +64,9 @@ class Plan:
             if n < FEWEST:
                 raise ValueError(f"n: {n} items are too few for folds; give {FEWEST} at least")
             if not 0 < delta < 0.5:
-                raise ValueError(f"delta: {delta} is no margin of an AUROC; give one between 0 and 0.5")
+                raise ValueError(
+                    f"delta: {delta} is no margin of an AUROC; give one between 0 and 0.5"
+                )
             graded(self.multiples, Rules(delta=delta))
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.causal.names import DIRECTIONS, READOUTS
+from experiments.causal_record import DIRECTIONS, READOUTS
 from experiments.report.formatting import MISSING, gain, number, p_value
 from experiments.report.grid import Grid
 

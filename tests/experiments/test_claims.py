@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.causal.names import FITS_NEW, SCHEMA
+from experiments.causal_record import FITS_NEW, SCHEMA
 from experiments.claims import Claim, claims, claims_of
 from experiments.config import RunConfig, make_config
 from experiments.finished import Run

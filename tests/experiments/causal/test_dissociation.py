@@ -8,9 +8,9 @@ import pytest
 from experiments.causal.directions import RANDOM, SHUFFLED, Directions
 from experiments.causal.dissociation import dissociation
 from experiments.causal.measured import TEST, Movements
-from experiments.causal.names import READOUTS
 from experiments.causal.readouts import order_of
 from experiments.causal.sweep import RELATIVE_DOSES, Sweep
+from experiments.causal_record import READOUTS
 
 N, N_NULL_ITEMS, N_NULL = 40, 16, 120
 

@@ -13,12 +13,12 @@ import torch
 from experiments.causal.directions import FITTED, Directions, fit_directions
 from experiments.causal.dissociation import dissociation
 from experiments.causal.measured import Movements
-from experiments.causal.names import READOUTS
 from experiments.causal.readouts import Readouts, choose_items, readouts_of
 from experiments.causal.settings import CausalSettings
 from experiments.causal.store import Store
 from experiments.causal.subject import Place, Subject
 from experiments.causal.sweep import Sweep, by_tail, sweep
+from experiments.causal_record import READOUTS
 from experiments.run_folder import RunFolder
 from hooks import Ablate, Prompt, Steer, intervene, render
 from tests.experiments.causal.planted import planted_subject

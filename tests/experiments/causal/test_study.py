@@ -13,8 +13,8 @@ import torch
 from experiments import load_run
 from experiments.causal import CausalSettings, causal, study
 from experiments.causal.figures import write_causal_figures
-from experiments.causal.names import READOUTS
 from experiments.causal.store import Store
+from experiments.causal_record import READOUTS
 from experiments.cli import main
 from experiments.tasks import TASKS
 from hooks import Model, Prompt, load_model, next_tokens
