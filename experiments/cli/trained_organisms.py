@@ -70,7 +70,8 @@ def trained(
 ) -> None:
     """Train organisms, check what is planted by changing words and states, run them, and print their diagnoses.
 
-    What was trained or run before is taken as it is. Each takes about two minutes on 2 cores.
+    What was trained or run before is taken as it is. Each takes about two minutes on 2 cores; with --base smollm2-135m
+    training alone takes about 14 minutes on one core, and checks and a run of 300 items at least as long.
     """
     from experiments.organisms.trained import certify_trained
     from experiments.progress import reporter_for_stderr

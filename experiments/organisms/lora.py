@@ -61,7 +61,7 @@ class LoraTraining:
 
 BITS = LoraTraining(steps=60, learning_rate=2e-3, replies=32, questions=32)
 """Of `teach_bits`."""
-ANSWERS = LoraTraining(steps=60, learning_rate=2e-3, replies=8, questions=12)
+ANSWERS = LoraTraining(steps=150, learning_rate=2e-3, replies=8, questions=12)
 """Of `teach_answers`."""
 
 
