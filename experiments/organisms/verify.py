@@ -58,7 +58,7 @@ class Check:
         return self.at_least <= self.value <= self.at_most
 
     def __str__(self) -> str:
-        bound = f">= {self.at_least}" if math.isfinite(self.at_least) else f"<= {self.at_most}"
+        bound = f">= {self.at_least:g}" if math.isfinite(self.at_least) else f"<= {self.at_most:g}"
         return f"{self.name}: {self.value:.3f} ({bound}: {'holds' if self.holds else 'FAILS'})"
 
 
