@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,17 @@ def _task_figures(
     return paths
 
 
+class ShownFigure(Figure):
+    """A figure that a notebook shows, whether or not pyplot was ever imported there."""
+
+    def _repr_png_(self) -> bytes:
+        image = BytesIO()
+        self.savefig(image, format="png")
+        return image.getvalue()
+
+
 def new_figure(width: float, height: float) -> Any:
     """A figure of so many inches outside pyplot, which would keep it alive."""
-    figure = Figure(figsize=(width, height))
+    figure = ShownFigure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -7,11 +8,13 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from PIL import Image
 
 from experiments.report import plot_layers, write_figures
+from experiments.report.figures import new_figure
 from experiments.report.layers import selected_position, spread
 from experiments.report.predictors import forest_rows, reliability_bins, roc_points
 from tests.experiments import made_up_results as made_up
@@ -108,6 +111,14 @@ def test_figures_are_png_and_svg_of_the_same_bytes_each_time(tmp_path: Path) -> 
             assert one.read_bytes() == two.read_bytes()
         with Image.open(svg.with_suffix(".png")) as picture:
             assert round(picture.info["dpi"][0]) == 200
+
+
+def test_a_notebook_shows_a_figure_that_pyplot_knows_nothing_of() -> None:
+    figure = new_figure(3, 2)
+    figure.subplots().plot([0, 1])
+    shown = DisplayFormatter().format(figure)[0]["image/png"]
+    width, height = Image.open(BytesIO(shown)).size
+    assert width > height > 100
 
 
 def test_missing_columns_curves_and_rows_leave_gaps_and_no_error(tmp_path: Path) -> None:
