@@ -37,6 +37,7 @@ def write_causal_figures(
     return paths
 
 
+@styled()
 def plot_doses(found: Mapping[str, Any]) -> Any:
     """The mean movement of every readout by dose: both directions, random and shuffled-label ones."""
     steering = found["steering"]
@@ -88,6 +89,7 @@ def _judged(row: Mapping[str, Any]) -> str:
     return f"probe: {row['moved']}, {p_value(row.get('p'), row.get('n_null'))}"
 
 
+@styled()
 def plot_dissociation(found: Mapping[str, Any]) -> Any:
     """What moves at the test dose, along both directions, with 95% intervals, what random directions reach, and within
     what an interval says that nothing moves."""
