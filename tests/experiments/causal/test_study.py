@@ -12,7 +12,7 @@ import torch
 
 from experiments import load_run
 from experiments.causal import CausalSettings, causal, study
-from experiments.causal.figures import write_causal_figures
+from experiments.causal.figures import plot_dissociation, plot_doses, write_causal_figures
 from experiments.causal.store import Store
 from experiments.causal_record import READOUTS
 from experiments.cli import main
@@ -206,6 +206,8 @@ def test_a_task_without_a_first_token_to_read_has_no_number_for_its_behavior(
     assert {row["into"] for row in found["patching"]} == {"self_prediction"}
     assert found["dissociation"]["pattern"] == "undecided"
     assert (folder / "figures" / "causal-parity-dissociation.svg").is_file()
+    for draw in (plot_doses, plot_dissociation):  # as a notebook does, whose settings are not ours
+        assert draw(found).get_layout_engine() is not None
 
 
 def test_a_finished_study_is_read_back_without_the_model(
