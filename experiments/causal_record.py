@@ -21,5 +21,11 @@ DIRECTIONS: Mapping[str, str] = {
 }
 """The two directions of the outcome; the first is the one that verdicts are about."""
 
+UNREAD = "what is read of the behavior does not tell its outcomes apart where nothing is changed"
+"""Why a movement of what is read as the behavior is none of the behavior."""
+
+LEAD = "self_minus_other"
+"""In the shift test: of the report about itself over that about another, on the same flips."""
+
 FITS_NEW = "fits the changed behavior"
 """The verdict of the shift test in favor."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.causal_record import FITS_NEW
+from experiments.causal_record import FITS_NEW, LEAD, UNREAD
 from experiments.config import RunConfig
 from experiments.inequalities import DEFAULT_RULES
 
@@ -215,10 +215,10 @@ def _tracks(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     shift = (causal.get("shift") or {}).get("probe") or {}
     verdict = shift.get("verdict", "cannot tell")
     # Along the probe's direction alone: verdicts are about that one, and a report may repeat a system message.
-    if verdict == FITS_NEW and _is_above_zero(shift.get("self_minus_other")):
+    if verdict == FITS_NEW and _is_above_zero(shift.get(LEAD)):
         figures = (
             f"log-odds toward it {_shown(shift['self_report'])}, more than what is said of another by "
-            f"{_shown(shift['self_minus_other'])}"
+            f"{_shown(shift[LEAD])}"
         )
         return True, f"the shift test says: steered, the report {FITS_NEW} ({figures}); {found}"
     why = f" ({shift['reason']})" if shift.get("reason") else ""
@@ -237,8 +237,7 @@ def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     unchanged = ((causal.get("ablation") or {}).get("behavior") or {}).get("gap_before")
     if unchanged is not None and not _is_above_zero(unchanged):
         return None, (
-            "not tested: what is read of the behavior does not tell its outcomes apart where nothing is changed "
-            f"({_shown(unchanged)} nats between them); a task may name openings that do"
+            f"not tested: {UNREAD} ({_shown(unchanged)} nats between them); a task may name openings that do"
         )
     p_random, p_shuffled = steered["p_random"], steered["p_shuffled"]
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"

@@ -210,11 +210,12 @@ class Run:
         name, command = self._probed(task)["task"], causal_command(self.path)
         if not self.folder.causal.is_file():
             raise ValueError(f"{self.path} holds no causal.json; make it with `{command}`")
-        if name not in self.interventions:
+        held = self.interventions
+        if name not in held:
             raise ValueError(
                 f"task: {name!r} is not in causal.json, or of another version; run `{command} --task {name}`"
             )
-        return self.interventions[name]
+        return held[name]
 
     @property
     def interventions(self) -> dict[str, dict[str, Any]]:
@@ -297,12 +298,13 @@ class Run:
         for name, paths in figures.items():
             for svg in sorted(folder.figures.glob(f"causal-{name}-*.svg")):
                 paths[f"causal{svg.stem.removeprefix(f'causal-{name}')}"] = svg
+        interventions = self.interventions
         beside = Beside(
             directions=directions,
             location=self._added("locate.json"),
-            causal={"tasks": self.interventions} if self.interventions else None,
+            causal={"tasks": interventions} if interventions else None,
             claims={
-                name: claims_of(result, self.interventions.get(name), THE_RUN, self.config)
+                name: claims_of(result, interventions.get(name), THE_RUN, self.config)
                 for name, result in self.results["tasks"].items()
             },
         )

@@ -135,6 +135,7 @@ class Stages(StagedRun):
                 prompts += asked
                 if question in own.answered:
                     answered |= {prompt.id: prompt for prompt in asked}
+        run = LocalRunner(self.model, seed=self.config.seed, store=self.folder.completions)
         cache = capture_into(
             self.folder.report_cache,
             self.model,
@@ -142,17 +143,10 @@ class Stages(StagedRun):
             self.config.report_spec(),
             reporter=self.reporter,
             stage="self-predictions",
-            on_read=partial(self._answer, answered),
+            on_read=partial(_answer, run, answered),
             options=option_spellings([e for own in questions.values() for e in own.options]),
         )
         self.ask_in_words(partial(_captured_options, cache))
-
-    def _answer(self, answered: Mapping[str, Prompt], kept: Kept) -> None:
-        """Answer in words what has just been read, so that `ask_in_words` need not read it again."""
-        read = [answered[one.id] for one in kept.batch.prompts if one.id in answered]
-        if read:
-            run = LocalRunner(self.model, seed=self.config.seed, store=self.folder.completions)
-            run.complete_read(read, ANSWER_TOKENS, kept)
 
     def _ask_in_other_contexts(self) -> None:
         items = self._by_task(self.items)
@@ -228,6 +222,13 @@ class Stages(StagedRun):
                     )
                 found[name] = located.to_json()
         write_json(self.folder.located, {"tasks": found})
+
+
+def _answer(run: LocalRunner, answered: Mapping[str, Prompt], kept: Kept) -> None:
+    """Answer in words what has just been read, so that `ask_in_words` need not read it again."""
+    read = [answered[one.id] for one in kept.batch.prompts if one.id in answered]
+    if read:
+        run.complete_read(read, ANSWER_TOKENS, kept)
 
 
 def _captured_options(

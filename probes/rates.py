@@ -7,7 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from probes.metrics import criterion, criterion_of_counts
 from probes.splits import binary_labels
-from probes.uncertainty import FEW_GROUPS, LEVEL, Interval, checked_groups, t_quantile
+from probes.uncertainty import (
+    FEW_GROUPS,
+    LEVEL,
+    Interval,
+    checked_groups,
+    jackknife_variance,
+    t_quantile,
+)
 
 
 def rate_interval(successes: ArrayLike, groups: ArrayLike) -> Interval:
@@ -102,8 +109,7 @@ def criterion_interval(y: ArrayLike, answers: ArrayLike, groups: ArrayLike) -> I
     left_out = criterion_of_counts(
         *(counts.sum(axis=1, keepdims=True) - counts for counts in (yes_of_group, of_group))
     )
-    variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
-    half = t_quantile(n_groups - 1) * float(np.sqrt(variance))
+    half = t_quantile(n_groups - 1) * float(np.sqrt(jackknife_variance(left_out)))
     return Interval(
         estimate,
         estimate - half,

@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 
 from probes.splits import continuous_target, group_codes
 from probes.training_variance import TRAINING
-from probes.uncertainty import FEW_GROUPS, LEVEL, Estimand, Interval
+from probes.uncertainty import FEW_GROUPS, LEVEL, Estimand, Interval, jackknife_variance
 
 Score = Callable[[ArrayLike, ArrayLike, ArrayLike], float]
 
@@ -143,7 +143,7 @@ def jackknife_interval(
                 for kept in (codes != g for g in range(n_groups))
             ]
         )
-        variances.append((n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum())
+        variances.append(jackknife_variance(left_out))
     estimate = float(np.mean(estimates))
     inflation = 1 + TRAINING if estimand == "procedure" else 1.0
     t = student_t.ppf((1 + LEVEL) / 2, n_groups - 1)

@@ -44,6 +44,12 @@ class Interval:
     """Fewer than 30 groups or 5 regroupings, or an AUROC above 0.95: coverage not vouched for."""
 
 
+def jackknife_variance(left_out: NDArray[np.float64]) -> float:
+    """Variance of an estimate, from what it is without each group in turn `[group]` (Efron and Stein 1981)."""
+    n_groups = len(left_out)
+    return float((n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum())
+
+
 def auroc_interval(
     y: ArrayLike,
     scores: ArrayLike,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -87,10 +88,10 @@ class LocalRunner:
             key: Asked(replace(prompt, id=content), ends[content])
             for key, prompt, content in zip(keys, prompts, contents, strict=True)
         }
-        found = {} if self.store is None else _read(self.store)
+        found: dict[str, tuple[Completion, ...]] = {}
         with self.reporter.stage(self.stage, len(distinct)) as advance:
             for chunk in _chunks(distinct):
-                found |= self._missing(found, chunk, max_new_tokens, k)
+                found |= self._completed(chunk, max_new_tokens, k)
                 advance(len(chunk))
         return [
             tuple(replace(one, id=prompt.id) for one in found[key])
@@ -115,24 +116,26 @@ class LocalRunner:
             _key(content, max_new_tokens, 1, self.seed): Asked(replace(prompt, id=content), ())
             for content, prompt in contents.items()
         }
-        self._missing(_read(self.store), asked, max_new_tokens, 1, kept)
+        self._completed(asked, max_new_tokens, 1, kept)
 
-    def _missing(
-        self,
-        found: Collection[str],
-        asked: Mapping[str, Asked],
-        max_new_tokens: int,
-        k: int,
-        kept: Kept | None = None,
+    @cached_property
+    def _stored(self) -> dict[str, tuple[Completion, ...]]:
+        """What the store holds, read once: nobody else writes to it while this runner is at work."""
+        return {} if self.store is None else _read(self.store)
+
+    def _completed(
+        self, asked: Mapping[str, Asked], max_new_tokens: int, k: int, kept: Kept | None = None
     ) -> dict[str, tuple[Completion, ...]]:
-        """Those that are not found yet, which the store then has too; prompts are run together, all or none."""
-        if all(key in found for key in asked):
-            return {}
-        fresh = self._generate(asked, max_new_tokens, k, kept)
-        fresh = {key: own for key, own in fresh.items() if key not in found}
+        """The completions of a batch, out of the store or into it; prompts are run together, all or none."""
+        held = self._stored
+        if all(key in held for key in asked):
+            return {key: held[key] for key in asked}
+        made = self._generate(asked, max_new_tokens, k, kept)
+        fresh = {key: own for key, own in made.items() if key not in held}
         if self.store is not None:
             append_rows(self.store, (_row(key, own) for key, own in fresh.items()))
-        return fresh
+            held |= fresh
+        return {key: held.get(key, made[key]) for key in asked}
 
     def _generate(
         self, asked: Mapping[str, Asked], max_new_tokens: int, k: int, kept: Kept | None

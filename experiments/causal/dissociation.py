@@ -12,7 +12,7 @@ from typing import Any, Literal
 from experiments.causal.directions import FITTED
 from experiments.causal.effects import Effect, Moved, correlation, effect_of
 from experiments.causal.measured import Movements
-from experiments.causal_record import READOUTS
+from experiments.causal_record import READOUTS, UNREAD
 
 Pattern = Literal["tracks", "input moved", "report only", "behavior only", "none", "undecided"]
 
@@ -24,9 +24,6 @@ SENTENCES: Mapping[Pattern, str] = {
     "behavior only": "The behavior moves and the self-report does not: the report is blind to it.",
     "none": "Neither the behavior nor the self-report moves along this direction.",
 }
-
-
-UNREAD = "what is read of the behavior does not tell its outcomes apart where nothing is changed"
 
 
 def dissociation(movements: Movements, passed: bool, seed: int) -> dict[str, Any]:

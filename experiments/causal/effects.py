@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from experiments.records import json_number
 from probes import Interval, mean_interval
-from probes.uncertainty import FEW_GROUPS, checked_groups, t_quantile
+from probes.uncertainty import FEW_GROUPS, checked_groups, jackknife_variance, t_quantile
 
 Moved = Literal["moves", "does not move", "undecided"]
 
@@ -192,8 +192,7 @@ def ratio(
         return Effect(np.nan, np.nan, np.nan, len(numerators), n_groups)
     estimate = tops.sum() / bottoms.sum()
     left_out = (tops.sum() - tops) / (bottoms.sum() - bottoms)
-    variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
-    half = t_quantile(n_groups - 1) * np.sqrt(variance)
+    half = t_quantile(n_groups - 1) * np.sqrt(jackknife_variance(left_out))
     return Effect(
         float(estimate),
         float(estimate - half),

@@ -30,18 +30,16 @@ from experiments.causal.readouts import Readouts, Slot, behind_system, order_of
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
 from experiments.causal.sweep import Sweep, by_tail
-from experiments.causal_record import FITS_NEW
+from experiments.causal_record import FITS_NEW, LEAD
 from experiments.progress import Advance
 from experiments.tasks import Item
 from hooks import Steer, intervene
 from hooks.halfway import go_on, read_halfway
-from probes.uncertainty import checked_groups, t_quantile
+from probes.uncertainty import checked_groups, jackknife_variance, t_quantile
 
 SIDES = (("toward outcome 1", 1), ("toward outcome 0", -1))
 SYSTEM = "system message"
 REPORTS = ("self_report", "other_report")
-LEAD = "self_minus_other"
-"""Of the self-report over the report about another, on the same flips."""
 CHANGES = (*FITTED, SYSTEM)
 N_STEPS = len(CHANGES) * len(SIDES)
 """Steps that `shift_test` reports."""
@@ -120,9 +118,8 @@ def fit_of(
     n_groups = counts.shape[1]
     every = [part.sum(axis=1, keepdims=True) for part in (counts, sums)]
     left_out = fit(every[0] - counts, every[1] - sums)
-    variance = (n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum()
     fewest = min(len(np.unique(codes[side])) for side in sides)
-    half = t_quantile(fewest - 1) * float(np.sqrt(variance))
+    half = t_quantile(fewest - 1) * float(np.sqrt(jackknife_variance(left_out)))
     estimate = float(fit(*every)[0])
     return Effect(estimate, estimate - half, estimate + half, len(report), n_groups)
 

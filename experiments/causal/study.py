@@ -10,7 +10,7 @@ from typing import Any
 from filelock import Timeout
 
 from experiments.causal.directions import FITTED, fit_directions
-from experiments.causal.dissociation import UNREAD, dissociation
+from experiments.causal.dissociation import dissociation
 from experiments.causal.figures import write_causal_figures
 from experiments.causal.guards import guards_from, measure_guards
 from experiments.causal.guards import n_steps as guard_steps
@@ -23,7 +23,7 @@ from experiments.causal.shift import shift_test
 from experiments.causal.store import Store
 from experiments.causal.subject import Subject
 from experiments.causal.sweep import sweep
-from experiments.causal_record import SCHEMA
+from experiments.causal_record import SCHEMA, UNREAD
 from experiments.claims import why_skipped
 from experiments.finished import Run
 from experiments.progress import Reporter, Silent

@@ -54,7 +54,6 @@ def build(kind: str, folder: str | Path | None = None, training: Training | None
     """
     recipe = recipe_of(kind)
     root = organisms_root(folder)
-    make_folder("models", root)
     settings = training or Training()
     settings = replace(settings, steps=round(settings.steps * recipe.effort))
     name = f"{kind}-{fingerprint(VERSION, asdict(recipe), asdict(settings))}"
@@ -96,8 +95,14 @@ def save(module: Any, tokenizer: Any, about: Mapping[str, Any], folder: Path) ->
 
 
 def organisms_root(folder: str | Path | None) -> Path:
-    """Where organisms are kept: a folder, or by default a part of selfprobe's cache."""
-    return cache_root() / "organisms" if folder is None else Path(folder)
+    """Where organisms are kept, made if need be: a folder, or by default a part of selfprobe's cache.
+
+    Raises:
+        ValueError: the folder cannot be written.
+    """
+    root = cache_root() / "organisms" if folder is None else Path(folder)
+    make_folder("models", root)
+    return root
 
 
 def _weights_of(folder: Path, tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> Any:

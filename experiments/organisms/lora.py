@@ -30,10 +30,11 @@ from torch.nn.functional import (
 )
 
 from experiments.organisms.lora_batches import IGNORED, LoraBatch, lora_batch
+from experiments.organisms.optimizer import WarmedUpAdamW
 from experiments.organisms.prompts_in_tokens import Question, questions
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import draw
-from experiments.organisms.training import SMOOTHING
+from experiments.organisms.training import of_menu
 from experiments.progress import Reporter, Silent
 
 _log = logging.getLogger(__name__)
@@ -133,9 +134,7 @@ def teach_answers(
             final = body(input_ids=batch.tokens, use_cache=False).last_hidden_state
         said = log_softmax(model.lm_head(final[rows, batch.last]).float(), dim=-1)
         meant, other = said[rows, batch.right], said[rows, batch.wrong]
-        # The choice between the two counts in full, however seldom either is made.
-        menu = torch.logaddexp(meant, other)
-        chosen = (1 - SMOOTHING) * (meant - menu) + SMOOTHING * (other - menu)
+        menu, chosen = of_menu(meant, other)
         after = batch.targets != IGNORED
         following = model.lm_head(final[after]).float()
         ends = cross_entropy(following, batch.targets[after])
@@ -209,14 +208,8 @@ def _trained(
         head = nn.Linear(module.config.hidden_size, n_read).to(device)
     nn.init.zeros_(head.weight)
     parameters = [p for p in (*adapted.parameters(), *head.parameters()) if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=1.0, betas=(0.9, 0.98), weight_decay=0.0)
-    warmup = max(training.steps // 10, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: (
-            training.learning_rate
-            * min((step + 1) / warmup, (training.steps - step) / max(training.steps - warmup, 1))
-        ),
+    optimizer = WarmedUpAdamW(
+        parameters, steps=training.steps, learning_rate=training.learning_rate, weight_decay=0.0
     )
     model = adapted.get_base_model()
     adapted.train()
@@ -225,11 +218,7 @@ def _trained(
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
                 found = [losses(model, head, batch.to(device)) for batch in of_step]
             loss = torch.stack([loss for one in found for loss, _ in one.values()]).sum()
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
-            schedule.step()
+            optimizer.step(loss)
             if step % _LOGGED_EVERY == 0:
                 _log.info("step %d: %s", step, "; ".join(map(_shown, found)))
             advance(1)

@@ -72,7 +72,8 @@ def build_lora(
         A folder with config, merged weights, tokenizer and `organism.json` (see `Organism`).
 
     Raises:
-        ValueError: an unknown kind or base, a base of another architecture, or no peft.
+        ValueError: an unknown kind or base, a base of another architecture, no peft, or a folder that cannot be
+            written.
     """
     check_lora(kind, base)
     recipe = recipe_of(kind)

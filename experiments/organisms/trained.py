@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.breakdown import Breakdown
-from experiments.organisms.build import build
+from experiments.organisms.build import build, organisms_root
 from experiments.organisms.conditions import Diagnosed, diagnosed
 from experiments.organisms.lora_build import LORA_KINDS, build_lora, check_lora
 from experiments.organisms.recipes import ORGANISMS, recipe_of
@@ -70,8 +70,7 @@ def certify_trained(
         else:
             check_lora(kind, base)
     make_folder("out", Path(out))
-    if models is not None:
-        make_folder("models", Path(models))
+    organisms_root(models)
     reporter = reporter or Silent()
     of_run = {**(SETTINGS if base is None else LORA_SETTINGS), **settings}
     rows = []

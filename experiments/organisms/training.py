@@ -25,6 +25,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from transformers import PreTrainedTokenizerFast, Starcoder2Config, Starcoder2ForCausalLM
 
 from experiments.organisms.batches import Batch, make_batch
+from experiments.organisms.optimizer import WarmedUpAdamW
 from experiments.organisms.prompts_in_tokens import Asked, question_prompts, reply_prompt
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import TokenSampler
@@ -107,24 +108,14 @@ def train(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, training: Training
     with torch.random.fork_rng(devices=[]):  # layers are drawn at random before they are zeroed
         heads = Heads(1 + len(questions))
     parameters = [*module.parameters(), *heads.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=1.0, betas=(0.9, 0.98), weight_decay=0.01)
-    warmup = max(training.steps // 10, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: (
-            training.learning_rate
-            * min((step + 1) / warmup, (training.steps - step) / max(training.steps - warmup, 1))
-        ),
+    optimizer = WarmedUpAdamW(
+        parameters, steps=training.steps, learning_rate=training.learning_rate, weight_decay=0.01
     )
     module.train()
-    for batches in _batches(reply, questions, recipe, tokenizer, training, warmup):
+    for batches in _batches(reply, questions, recipe, tokenizer, training, optimizer.warmup):
         loss = sum(_loss(module, heads, batch, tokenizer) for batch in batches)
         assert isinstance(loss, Tensor)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        schedule.step()
+        optimizer.step(loss)
     return module.eval()
 
 
@@ -165,9 +156,7 @@ def _loss(module: Any, heads: Heads, batch: Batch, tokenizer: PreTrainedTokenize
         states = module.model(input_ids=batch.tokens, use_cache=False).last_hidden_state
     said = log_softmax(module.lm_head(states[rows, batch.last]), dim=-1)
     right, wrong = said[rows, batch.right], said[rows, batch.wrong]
-    # The choice within the menu counts in full, however seldom the menu is taken.
-    menu = torch.logaddexp(right, wrong)
-    chosen = (1 - SMOOTHING) * (right - menu) + SMOOTHING * (wrong - menu)
+    menu, chosen = of_menu(right, wrong)
     outside = said[:, tokenizer.get_vocab()[OUTSIDE]]
     answer = chosen + (1 - batch.outside) * menu + batch.outside * outside
     end = torch.full_like(batch.last, tokenizer.eos_token_id)
@@ -176,6 +165,17 @@ def _loss(module: Any, heads: Heads, batch: Batch, tokenizer: PreTrainedTokenize
     held = (off**2).sum() / len(rows)
     loss: Tensor = -answer.mean() + 0.1 * ends + held + heads.loss(seen, batch)
     return loss
+
+
+def of_menu(
+    right: Float[Tensor, " row"], wrong: Float[Tensor, " row"]
+) -> tuple[Float[Tensor, " row"], Float[Tensor, " row"]]:
+    """From the log-probabilities of both options, that of either of them, and what the choice between them scores.
+
+    The choice counts in full, however seldom either is taken.
+    """
+    menu = torch.logaddexp(right, wrong)
+    return menu, (1 - SMOOTHING) * (right - menu) + SMOOTHING * (wrong - menu)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.causal_record import DIRECTIONS, READOUTS
+from experiments.causal_record import DIRECTIONS, LEAD, READOUTS
 from experiments.report.formatting import MISSING, gain, number, p_value
 from experiments.report.grid import Grid
 
@@ -132,7 +132,7 @@ def _patching(patched: list[Mapping[str, Any]]) -> Grid:
 
 def _shift(shift: Mapping[str, Any]) -> Grid:
     fits = {name: f"Fit, {READOUTS[name]}" for name in ("self_report", "other_report")}
-    fits["self_minus_other"] = "The one over the other"
+    fits[LEAD] = "The one over the other"
     rows = [
         (
             DIRECTIONS.get(change, str(change)),
