@@ -41,6 +41,16 @@ class Claim:
     reason: str
     place: str | None = None
 
+    @property
+    def state(self) -> str:
+        """`earned`, `withheld` or `not tested`."""
+        return {True: "earned", False: "withheld", None: "not tested"}[self.earned]
+
+    def __str__(self) -> str:
+        """The claim in one line."""
+        where = f" ({self.place})" if self.place else ""
+        return f"{self.state} | {self.word}{where}: {self.reason}"
+
     def to_json(self) -> dict[str, Any]:
         """As a table or a page takes it."""
         return asdict(self)
@@ -73,11 +83,9 @@ def claims_of(
         config: of the run, which says what the probe could choose from.
     """
     if result["skipped"]:
-        return [Claim(word, None, f"not tested: the task {why_skipped(result)}") for word in _TESTS]
+        return [Claim(word, None, f"the task {why_skipped(result)}") for word in _TESTS]
     if "activations" in result:
-        why = (
-            "not tested: an endpoint gives no activations; run the model itself, without --endpoint"
-        )
+        why = "an endpoint gives no activations; run the model itself, without --endpoint"
         return [Claim(word, None, why) for word in _TESTS]
     found = []
     for word, test in _TESTS.items():
@@ -153,7 +161,7 @@ def _privileged(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     where = f"on the {parted['n_items']} items where it and {peer['model']} part"
     if parted["reason"]:
         more = "more items or another peer would test it (`--n`, `--peer`, a new folder)"
-        return None, f"not tested: {where} nothing can be scored ({parted['reason']}); {more}"
+        return None, f"{where} nothing can be scored ({parted['reason']}); {more}"
     rows = parted["rows"]
     figures = (
         f"AUROC {_shown(rows['probe'], 'auroc')}, {_shown(rows['peer_probe'].get('probe_minus'))} above the peer's "
@@ -231,13 +239,13 @@ def _causal(result: Row, causal: Row | None, folder: Path | str) -> Verdict:
     steered = (causal.get("steering") or {}).get("behavior")
     if steered is None:
         why = (causal.get("skipped") or {}).get("behavior", "it has no readout")
-        return None, f"not tested: the behavior could not be read ({why})"
+        return None, f"the behavior could not be read ({why})"
     if not _is_within_guards(causal):
         return None, _BEYOND_GUARDS
     unchanged = ((causal.get("ablation") or {}).get("behavior") or {}).get("gap_before")
     if unchanged is not None and not _is_above_zero(unchanged):
         return None, (
-            f"not tested: {UNREAD} ({_shown(unchanged)} nats between them); a task may name openings that do"
+            f"{UNREAD} ({_shown(unchanged)} nats between them); a task may name openings that do"
         )
     p_random, p_shuffled = steered["p_random"], steered["p_shuffled"]
     figures = f"p = {p_random} against random and {p_shuffled} against shuffled-label directions"
@@ -307,9 +315,7 @@ def _chosen(names: list[str]) -> str:
 
 
 _NOTHING_CHANGED = "nothing was intervened on by this version"
-_BEYOND_GUARDS = (
-    "not tested: even the smallest dose harms more than the outcome, so no effect is interpreted"
-)
+_BEYOND_GUARDS = "even the smallest dose harms more than the outcome, so no effect is interpreted"
 
 
 def _is_within_guards(causal: Row) -> bool:
@@ -317,7 +323,7 @@ def _is_within_guards(causal: Row) -> bool:
 
 
 def _untested(why: str, command: str) -> str:
-    return f"not tested: {why}; `{command}` tests it"
+    return f"{why}; `{command}` tests it"
 
 
 def _is_above_zero(row: Row | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.claims import Claim
 
-_STATES = {True: ("✓", "earned"), False: ("✗", "withheld"), None: ("?", "not tested")}
+_MARKS = {"earned": "✓", "withheld": "✗", "not tested": "?"}
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,8 @@ class ClaimRow:
 
 
 def claim_rows(claims: Iterable[Claim]) -> list[ClaimRow]:
-    """The claims in their order; what the state says is not said again in the reason."""
+    """The claims in their order."""
     return [
-        ClaimRow(
-            one.word,
-            *_STATES[one.earned],
-            one.reason.removeprefix("not tested: "),
-            one.place or "",
-        )
+        ClaimRow(one.word, _MARKS[one.state], one.state, one.reason, one.place or "")
         for one in claims
     ]

@@ -129,7 +129,13 @@ def test_what_was_not_tested_names_its_command() -> None:
     ):
         assert found[word].earned is None
         assert command in found[word].reason
-        assert found[word].reason.startswith("not tested: ")
+        assert str(found[word]).startswith(f"not tested | {word}: ")
+
+
+def test_a_tested_claim_says_where() -> None:
+    claim = earned(with_peer(), causes())["causal"]
+    assert str(claim) == f"earned | causal ({claim.place}): {claim.reason}"
+    assert claim.place
 
 
 def test_a_peer_of_an_older_version_was_not_asked() -> None:
