@@ -87,7 +87,4 @@ plot_doses(moved)
 
 # %%
 for claim in model_run.claims():
-    print(
-        {True: "earned", False: "withheld", None: "not tested"}[claim.earned],
-        f"| {claim.word}: {claim.reason}" + (f" [{claim.place}]" if claim.place else ""),
-    )
+    print(claim)
