@@ -1,0 +1,1 @@
+"""Can self-prediction be taught: heads and words, on the same labels."""
