@@ -42,6 +42,9 @@ READERS = {
     "peer_behavior": "what the other model did",
 }
 
+PEER = ("peer_probe", "peer_words", "peer_behavior")
+"""Those of them that are the other model's."""
+
 ASKED = {
     ("other_framing", "verbal"): "words about another assistant",
     ("other_framing", "probe"): "probe where it answers about another assistant",

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from experiments.report.controls import FITTED
+from experiments.report.controls import FITTED, PEER, READERS
 from experiments.report.formatting import auroc
 from experiments.report.layers import error_bar
 from experiments.report.style import INK, LOOKS, MUTED
@@ -166,11 +166,15 @@ class ForestRow:
 
 
 def forest_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
-    """Every row of the forest: `predictor_rows`, then the controls that are fitted like the probe."""
+    """Every row of the forest: `predictor_rows`, then what is fitted like the probe, and the other model."""
     controls = dict(task_result.get("controls") or {}) | dict(task_result.get("output_side") or {})
+    of_peer = dict((task_result.get("peer") or {}).get("rows") or {})
     rows = [
-        ForestRow(name.replace("_", " "), "control", controls.get(name) or {})
-        for name in (*FITTED, "output_side")
+        *(
+            ForestRow(name.replace("_", " "), "control", controls.get(name) or {})
+            for name in (*FITTED, "output_side")
+        ),
+        *(ForestRow(READERS[name], "peer", of_peer.get(name) or {}) for name in PEER),
     ]
     shown = [row for row in rows if row.row.get("auroc") is not None]
     return [*predictor_rows(task_result), *shown]
@@ -178,13 +182,30 @@ def forest_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
 
 def predictor_rows(task_result: Mapping[str, Any]) -> list[ForestRow]:
     """Probes, words, text, then the single baselines; none without an AUROC."""
-    named = [look for look in LOOKS if look not in ("baseline", "control")]
+    named = [look for look in LOOKS if look not in ("baseline", "control", "peer")]
     rows = [ForestRow(LOOKS[p].label, p, result_row(task_result, p)) for p in named]
     for name, row in (task_result.get("baselines") or {}).items():
         if name != "text":
             label = "sentence embedding" if name == "embedding" else name.replace("_", " ")
             rows.append(ForestRow(label, "baseline", row or {}))
     return [row for row in rows if row.row.get("auroc") is not None]
+
+
+def mark_row(ax: Any, y: int, entry: ForestRow) -> None:
+    """Draw an AUROC with its 95% interval at height `y`."""
+    look, value = LOOKS[entry.look], entry.row["auroc"]
+    ax.errorbar(
+        [value],
+        [y],
+        xerr=error_bar(value, entry.row.get("ci")),
+        color=look.color,
+        marker=look.marker,
+        ms=7.5,
+        mec="white",
+        mew=0.5,
+        capsize=3,
+        lw=1.6,
+    )
 
 
 def plot_forest(ax: Any, task_result: Mapping[str, Any]) -> None:
@@ -201,20 +222,7 @@ def plot_forest(ax: Any, task_result: Mapping[str, Any]) -> None:
         fontsize=9,
     )
     for y, entry in enumerate(rows):
-        look, value = LOOKS[entry.look], entry.row["auroc"]
-        error = error_bar(value, entry.row.get("ci"))
-        ax.errorbar(
-            [value],
-            [y],
-            xerr=error,
-            color=look.color,
-            marker=look.marker,
-            ms=7.5,
-            mec="white",
-            mew=0.5,
-            capsize=3,
-            lw=1.6,
-        )
+        mark_row(ax, y, entry)
         ax.annotate(
             auroc(entry.row),
             (1.02, y),

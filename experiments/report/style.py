@@ -37,6 +37,7 @@ LOOKS = {
     "text": Look("text alone", "#CC79A7", (0, (5, 1.5, 1.2, 1.5)), "^"),
     "baseline": Look("baseline", "#666666", (0, (3, 3)), "v"),
     "control": Look("control", "#8A6D00", (0, (1, 2)), "d"),
+    "peer": Look("another model", "#56B4E9", (0, (3, 1, 1, 1)), "<"),
 }
 
 _RC = {

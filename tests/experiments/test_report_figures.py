@@ -82,6 +82,10 @@ def test_the_forest_leaves_out_what_was_not_scored() -> None:
     assert names[:3] == ["probe", "probe at the answer slot", "task probe, moved there"]
     assert "words" not in names
     assert "tfidf words" in names
+    assert not any("other model" in name for name in names)
+    result["peer"] = made_up.peer(0.8)
+    of_peer = [row.name for row in forest_rows(result)[len(names) :]]
+    assert of_peer == ["probe of the other model", "what the other model did"]
 
 
 def test_plot_layers_draws_the_curves_on_the_given_axes_and_leaves_matplotlib_alone() -> None:
