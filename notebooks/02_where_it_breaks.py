@@ -103,10 +103,7 @@ location.to_frame().round(2)
 
 # %%
 for claim in run.claims():
-    print(
-        {True: "earned", False: "withheld", None: "not tested"}[claim.earned],
-        f"| {claim.word}: {claim.reason}",
-    )
+    print(claim)
 
 # %% [markdown]
 # ## On the embedded model
