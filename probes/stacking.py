@@ -65,13 +65,13 @@ def _stack(
         for f, fold in enumerate(np.unique(fold_of)):
             test = fold_of == fold
             training = standard[~test] if of_fold is None else of_fold[~test, fold]
-            weights = _weights(training, labels[~test])
+            weights = stack_weights(training, labels[~test])
             stacked[r, test] = standard[test] @ weights
             fitted[r, f, ~test] = training @ weights
     return stacked, fitted
 
 
-def _weights(
+def stack_weights(
     columns: Float[np.ndarray, "item predictor"], labels: Int[np.ndarray, "item"]
 ) -> Float[np.ndarray, "predictor"]:
     """Logistic weights, none negative: the most negative one is dropped until none is."""
@@ -107,7 +107,9 @@ def stacked_training_scores(
             for inner in np.unique(fold_of[fold_of != outer]):
                 others = (fold_of != outer) & (fold_of != inner)
                 test = fold_of == inner
-                scores[r, outer, test] = standard[test] @ _weights(standard[others], labels[others])
+                scores[r, outer, test] = standard[test] @ stack_weights(
+                    standard[others], labels[others]
+                )
     return scores
 
 

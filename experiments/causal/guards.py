@@ -6,26 +6,23 @@ The largest dose that passes is the one that everything else is measured at, so 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from jaxtyping import Float
 from torch import Tensor
 
 from experiments.causal.directions import FITTED, Directions
 from experiments.causal.settings import MAGNITUDES, CausalSettings
 from experiments.causal.subject import Subject
+from experiments.neutral import neutral, perplexity
 from experiments.progress import Advance
 from experiments.records import json_number
-from hooks import Model, Prompt, Steer, intervene
+from hooks import Prompt, Steer, intervene
 from hooks.halfway import go_on, read_halfway
 
-_DATA = Path(__file__).with_name("data") / "neutral.yaml"
 _EVERY = 5
 """Of the random directions that are shown, every so manieth is guarded as well, for comparison."""
 _APPLIED = tuple(product((0, 1), (1, -1)))
@@ -88,7 +85,7 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
     """KL and perplexity of every dose as plain numbers; calls `advance(1)` after each of `n_steps()`."""
     model, place = subject.model, subject.place
     kl = []
-    for number, text in enumerate(_neutral()["prompts"]):
+    for number, text in enumerate(neutral()["prompts"]):
         halfway = read_halfway(
             model, Prompt.chat(f"neutral-{number}", text), place.block, place.start
         )
@@ -104,7 +101,7 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
         kl.append(_divergences(go_on(model, halfway, changed)))
         advance(1)
     by_direction = np.mean(kl, axis=0).reshape(-1, len(MAGNITUDES), len(_APPLIED)).max(axis=-1)
-    unchanged = _perplexity(model)
+    unchanged = perplexity(model, neutral()["texts"])
     ratios = np.empty((len(FITTED), len(MAGNITUDES)))
     for row in range(len(FITTED)):
         for at, dose in enumerate(MAGNITUDES):
@@ -113,7 +110,7 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
                 vector = torch.tensor(directions.vectors[half, row], dtype=torch.float32)
                 steer = Steer(place.site, place.layer, vector, dose * sign * directions.unit)
                 with intervene(model, [steer]):
-                    steered.append(_perplexity(model))
+                    steered.append(perplexity(model, neutral()["texts"]))
             ratios[row, at] = max(steered) / unchanged
             advance(1)
     return {
@@ -125,7 +122,7 @@ def measure_guards(subject: Subject, directions: Directions, advance: Advance) -
 
 def n_steps() -> int:
     """Steps that `measure_guards` reports."""
-    return len(_neutral()["prompts"]) + len(FITTED) * len(MAGNITUDES)
+    return len(neutral()["prompts"]) + len(FITTED) * len(MAGNITUDES)
 
 
 def guards_from(measured: dict[str, Any], settings: CausalSettings) -> Guards:
@@ -152,23 +149,3 @@ def _divergences(logits: Float[Tensor, "row vocabulary"]) -> Float[np.ndarray, "
     unchanged = logprobs[:1]
     divergence = (unchanged.exp() * (unchanged - logprobs[1:])).sum(dim=-1)
     return np.asarray(divergence.cpu())
-
-
-def _perplexity(model: Model) -> float:
-    """Of the neutral texts together, each read by itself."""
-    losses, n_tokens = 0.0, 0
-    for text in _neutral()["texts"]:
-        ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
-        bos = model.tokenizer.bos_token_id
-        tokens = torch.tensor([ids if bos is None else [bos, *ids]], device=model.device)
-        with torch.inference_mode():
-            logits = model.module(input_ids=tokens, use_cache=False).logits[0, :-1].double()
-        losses += float(torch.nn.functional.cross_entropy(logits, tokens[0, 1:], reduction="sum"))
-        n_tokens += tokens.shape[1] - 1
-    return float(np.exp(losses / n_tokens))
-
-
-@cache
-def _neutral() -> dict[str, list[str]]:
-    data: dict[str, list[str]] = yaml.safe_load(_DATA.read_text(encoding="utf-8"))
-    return data

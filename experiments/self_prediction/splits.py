@@ -16,6 +16,8 @@ VALIDATION_FOLDS = 5
 """One of so many folds of the rest decides when to stop, and what is chosen."""
 MIN_OF_CLASS = 10
 """Items of either class that training and testing need at least."""
+MIN_GROUPS = 4
+"""Groups of a stratum that is held out, so that it can have an interval."""
 MIN_OF_CLASS_TO_STOP = 2
 """The same of the validation part."""
 
@@ -37,12 +39,15 @@ class Parts:
     other_templates: Labeled | None
 
 
-def split(labeled: Labeled, *, seed: int = 0, held_out: str | None = "auto") -> Parts:
+def split(
+    labeled: Labeled, *, seed: int = 0, validation_seed: int = 0, held_out: str | None = "auto"
+) -> Parts:
     """Divide the items of a task.
 
     Args:
         labeled: all of them.
-        seed: of the folds.
+        seed: of the folds that are tested on.
+        validation_seed: of those that decide when to stop; another one leaves the test as it is.
         held_out: the stratum that is only tested on; "auto" takes the smallest that holds enough of both classes and
             leaves enough, None holds none out.
 
@@ -65,7 +70,7 @@ def split(labeled: Labeled, *, seed: int = 0, held_out: str | None = "auto") -> 
     check_classes(rest, "items outside the held-out stratum")
     test_fold = _folds(rest, TEST_FOLDS, seed) == 0
     seen = rest.take(~test_fold)
-    validation_fold = _folds(seen, VALIDATION_FOLDS, seed + 1) == 0
+    validation_fold = _folds(seen, VALIDATION_FOLDS, validation_seed) == 0
     parts = Parts(
         train=seen.take(~validation_fold),
         validation=seen.take(validation_fold),
@@ -89,22 +94,6 @@ def check_classes(labeled: Labeled, what: str, at_least: int = MIN_OF_CLASS) -> 
             )
 
 
-def shuffled_groups(labeled: Labeled, seed: int) -> Int[np.ndarray, " item"]:
-    """Labels of whole groups given to other groups, so that what a group shares stays together.
-
-    The labels, in the order of the permuted groups, are laid over the items in the order of the groups as they are:
-    where groups differ in size a block may reach over a border.
-    """
-    names = list(dict.fromkeys(labeled.groups.tolist()))
-    order = np.random.default_rng([seed, 5]).permutation(len(names))
-    members = [np.flatnonzero(labeled.groups == name) for name in names]
-    places = np.concatenate(members)
-    donors = np.concatenate([members[i] for i in order])
-    shuffled = np.empty_like(labeled.outcome)
-    shuffled[places] = labeled.outcome[donors]
-    return shuffled
-
-
 def _folds(labeled: Labeled, n_folds: int, seed: int) -> Int[np.ndarray, " item"]:
     n_groups = len(set(labeled.groups))
     if n_groups < n_folds:
@@ -122,7 +111,8 @@ def _spared(labeled: Labeled) -> str | None:
         inside = labeled.strata == stratum
         outside = ~np.isin(labeled.groups, labeled.groups[inside])
         if (
-            _fewest(labeled.outcome[inside]) >= MIN_OF_CLASS
+            len(set(labeled.groups[inside])) >= MIN_GROUPS
+            and _fewest(labeled.outcome[inside]) >= MIN_OF_CLASS
             and _fewest(labeled.outcome[outside]) >= 3 * MIN_OF_CLASS
         ):
             candidates.append((int(inside.sum()), stratum))

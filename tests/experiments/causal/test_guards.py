@@ -12,15 +12,13 @@ from scipy.stats import entropy
 from experiments.causal.directions import FITTED, RANDOM, Directions
 from experiments.causal.guards import (
     _divergences,
-    _neutral,
-    _perplexity,
     guards_from,
     measure_guards,
     n_steps,
 )
 from experiments.causal.settings import MAGNITUDES, CausalSettings
+from experiments.neutral import neutral, perplexity
 from hooks import Prompt, Steer, intervene, render
-from tests.conftest import make_tiny_model
 from tests.experiments.causal.planted import planted_subject
 
 FINE = [0.01] * len(MAGNITUDES)
@@ -62,23 +60,10 @@ def test_kl_is_that_of_the_unchanged_distribution_from_the_changed() -> None:
     np.testing.assert_allclose(_divergences(logits), entropy(p[:1], p[1:], axis=1))
 
 
-def test_perplexity_is_that_of_the_models_own_loss() -> None:
-    model = make_tiny_model("llama")
-    losses, n_tokens = 0.0, 0
-    for text in _neutral()["texts"]:
-        ids = model.tokenizer(model.tokenizer.bos_token + text, add_special_tokens=False)
-        tokens = torch.tensor([ids["input_ids"]])
-        with torch.inference_mode():
-            loss = model.module(input_ids=tokens, labels=tokens).loss
-        losses += float(loss) * (tokens.shape[1] - 1)
-        n_tokens += tokens.shape[1] - 1
-    assert _perplexity(model) == pytest.approx(np.exp(losses / n_tokens), rel=1e-4)
-
-
 def test_every_half_and_sign_that_is_applied_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst of the four counts, whichever it is; by hooks on whole prompts at the last block."""
-    neutral = {name: texts[:2] for name, texts in _neutral().items()}
-    monkeypatch.setattr("experiments.causal.guards._neutral", lambda: neutral)
+    few = {name: texts[:2] for name, texts in neutral().items()}
+    monkeypatch.setattr("experiments.causal.guards.neutral", lambda: few)
     subject, planted = planted_subject(n_items=20)
     vectors = np.random.default_rng(0).standard_normal((2, 3, len(planted)))
     vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -89,7 +74,7 @@ def test_every_half_and_sign_that_is_applied_is_guarded(monkeypatch: pytest.Monk
     found = measure_guards(subject, directions, steps.append)
     assert len(steps) == n_steps()
     at = 3
-    model, prompts = subject.model, [Prompt.chat("p", text) for text in neutral["prompts"]]
+    model, prompts = subject.model, [Prompt.chat("p", text) for text in few["prompts"]]
     tokens = [torch.tensor([render(model, prompt).token_ids]) for prompt in prompts]
 
     def distributions() -> np.ndarray:
@@ -97,7 +82,7 @@ def test_every_half_and_sign_that_is_applied_is_guarded(monkeypatch: pytest.Monk
             last = [model.module(input_ids=one).logits[0, -1].double() for one in tokens]
         return torch.softmax(torch.stack(last), dim=-1).numpy()
 
-    unchanged, perplexity = distributions(), _perplexity(model)
+    unchanged, before = distributions(), perplexity(model, few["texts"])
     for row in range(len(FITTED)):
         kl, ratios = [], []
         for half in (0, 1):
@@ -106,7 +91,7 @@ def test_every_half_and_sign_that_is_applied_is_guarded(monkeypatch: pytest.Monk
                 steer = Steer("resid_post", 2, vector, sign * MAGNITUDES[at] * directions.unit)
                 with intervene(model, [steer]):
                     kl.append(entropy(unchanged, distributions(), axis=1).mean())
-                    ratios.append(_perplexity(model) / perplexity)
+                    ratios.append(perplexity(model, few["texts"]) / before)
         assert min(kl) < 0.8 * max(kl)
         assert found["kl"][row][at] == pytest.approx(max(kl), rel=1e-3)
         assert found["perplexity"][row][at] == pytest.approx(max(ratios), rel=1e-3)
