@@ -38,6 +38,7 @@ def generate(
     on_states: Callable[[Activations], None] | None = None,
     decided: Callable[[str], bool] | Sequence[Callable[[str], bool]] | None = None,
     kept: Kept | None = None,
+    on_tokens: Callable[[str, int, Sequence[int]], None] | None = None,
 ) -> list[Completion]:
     """Let the model answer every prompt.
 
@@ -60,6 +61,7 @@ def generate(
         decided: told of the text so far every few tokens; once it says True, a completion is let go. It must not
             take that back when the text goes on. One for all prompts, or one a prompt.
         kept: what a capture has read of these prompts (`CapturePlan.run(on_read=)`), so that none is read twice.
+        on_tokens: called with prompt id, sample and all tokens of each completion, the one that it stopped at included.
 
     Returns:
         All samples of the first prompt, then of the second, and so on.
@@ -87,9 +89,16 @@ def generate(
     }
     found: dict[tuple[str, int], Completion] = {}
     for batch in _batches(ordered, n_samples, batch_size, model, max_new_tokens):
-        completions, states = _generate_batch(
+        written, states = _generate_batch(
             model, batch, max_new_tokens, endings, temperature, seed, spec, kept
         )
+        completions = [
+            endings[prompt.id].completion(prompt.id, sample, tokens)
+            for (prompt, sample), tokens in zip(batch.completions, written, strict=True)
+        ]
+        if on_tokens is not None:
+            for one, tokens in zip(completions, written, strict=True):
+                on_tokens(one.id, one.sample, tokens)
         found |= {(completion.id, completion.sample): completion for completion in completions}
         if on_batch is not None:
             on_batch(completions)
@@ -200,7 +209,8 @@ def _generate_batch(
     seed: int,
     spec: CaptureSpec | None,
     kept: Kept | None,
-) -> tuple[list[Completion], Activations | None]:
+) -> tuple[list[list[int]], Activations | None]:
+    """The tokens of every completion, and what was captured."""
     from transformers import GenerationConfig
 
     positions = spec.positions if spec is not None else ()
@@ -227,18 +237,14 @@ def _generate_batch(
     with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
         cache = prefix_cache(model, batch.prompts, prefixes, kept)
         with _prompts_first(model, padded, recorder):
-            written = model.module.generate(
+            written: list[list[int]] = model.module.generate(
                 input_ids=padded.token_ids.to(model.device),
                 attention_mask=padded.attention_mask(model.dtype).to(model.device),
                 generation_config=config,
                 custom_generate=decoding,
                 **cache,
             )
-    completions = [
-        endings[prompt.id].completion(prompt.id, sample, tokens)
-        for (prompt, sample), tokens in zip(batch.completions, written, strict=True)
-    ]
-    return completions, None if recorder is None else recorder.activations()
+    return written, None if recorder is None else recorder.activations()
 
 
 @contextmanager

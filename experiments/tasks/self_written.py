@@ -149,7 +149,7 @@ def answered_afresh(
     written: Sequence[Completion], run: Runner
 ) -> list[tuple[Completion, Judgment]]:
     """Each written question with the model's own answer behind it, and whether that answer is wrong."""
-    read = [read_question(one.text, _capitals()) for one in written]
+    read = [read_question(one.text, capitals_of_rules()) for one in written]
     asked = [(i, question) for i, (question, _) in enumerate(read) if question is not None]
     answered = run.complete(
         [Prompt.chat(f"written-{i}", question.text) for i, question in asked],
@@ -183,5 +183,6 @@ def _data() -> Mapping[str, Any]:
 
 
 @cache
-def _capitals() -> Capitals:
+def capitals_of_rules() -> Capitals:
+    """The countries whose capital the rules know."""
     return known_capitals(_data()["capitals"])

@@ -42,6 +42,26 @@ def test_greedy_completions_equal_a_loop_without_batches_or_caches(tiny_model: M
         assert completion.finished == (len(tokens) < 6)
 
 
+def test_tokens_are_told_with_the_one_that_a_completion_stopped_at(tiny_model: Model) -> None:
+    told: dict[tuple[str, int], list[int]] = {}
+    found = generate(
+        tiny_model,
+        PROMPTS,
+        max_new_tokens=60,
+        n_samples=12,
+        temperature=3.0,
+        on_tokens=lambda id, sample, tokens: told.update({(id, sample): list(tokens)}),
+    )
+    stops = stop_tokens(tiny_model)
+    assert any(completion.finished for completion in found)
+    for completion in found:
+        tokens = told[completion.id, completion.sample]
+        own = tokens[: completion.n_tokens]
+        assert tokens[completion.n_tokens :] == tokens[-1:] * completion.finished
+        assert (tokens[-1] in stops) == completion.finished
+        assert tiny_model.tokenizer.decode(own, skip_special_tokens=True) == completion.text
+
+
 def test_a_prefix_of_all_prompts_is_read_once(tiny_model: Model) -> None:
     lengths: list[int] = []
     embedding = tiny_model.module.get_input_embeddings()
