@@ -118,6 +118,10 @@ class TeachConfig(BaseModel):
     workers: int = Field(default=1, ge=1, le=64)
     """Processes side by side, each of which holds the model."""
 
+    def __hash__(self) -> int:
+        """Of all settings; a mapping among them has no hash of its own."""
+        return hash(self.model_dump_json())
+
     @field_validator("tasks", "positions", "methods", mode="before")
     @classmethod
     def _names(cls, names: Any) -> Any:

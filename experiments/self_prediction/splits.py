@@ -22,6 +22,10 @@ MIN_OF_CLASS_TO_STOP = 2
 """The same of the validation part."""
 
 
+class TooFewError(ValueError):
+    """Items of a class are too few to learn from or to test on."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """The items of one task, divided; no group is in two parts.
@@ -84,11 +88,11 @@ def split(
 
 
 def check_classes(labeled: Labeled, what: str, at_least: int = MIN_OF_CLASS) -> None:
-    """Raise ValueError where a class has fewer items than are needed."""
+    """Raise TooFewError where a class has fewer items than are needed."""
     ones = int(labeled.outcome.sum())
     for name, n in (("1", ones), ("0", len(labeled) - ones)):
         if n < at_least:
-            raise ValueError(
+            raise TooFewError(
                 f"{what}: {n} of task {labeled.task.name!r} have outcome {name}, at least {at_least} are needed; "
                 "give more items, or another task"
             )
