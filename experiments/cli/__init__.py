@@ -24,6 +24,7 @@ from experiments.cli import (  # noqa: F401  (importing a module registers its c
     run,
     score,
     sweep,
+    train_heads,
     trained_organisms,
 )
 from experiments.cli.app import app

@@ -68,9 +68,9 @@ def _forest(task: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         for row in first:
             if row["test"] == test:
                 _draw_point(axis, row, metric, labels.index(method_label(row)))
-        axis.set_title(TESTS[test] if metric == "auroc" else "answers", loc="left")
+        axis.set_title(TESTS[test] if metric == "auroc" else "skill of answers", loc="left")
         axis.set_xlabel(
-            "AUROC" if metric == "auroc" else "skill: strict score beyond\nthe best constant answer"
+            "AUROC" if metric == "auroc" else "strict score above\nthe best constant"
         )
         axis.grid(axis="y", visible=False)
         axis.tick_params(axis="y", length=0)

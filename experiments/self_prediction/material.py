@@ -145,6 +145,24 @@ class Material:
         ]
 
 
+Tests = Mapping[str, tuple[Material, Labeled]]
+"""What is tested on, by the test's name: items, and the material that they are of."""
+
+
+def tests_of(material: Mapping[str, Material], task: str) -> dict[str, tuple[Material, Labeled]]:
+    """Held-out groups and templates of a task, and the held-out groups of the next task; the same for every seed."""
+    own = material[task]
+    parts = own.parts(0)
+    found = {"held_out_groups": (own, parts.test)}
+    if parts.other_templates is not None:
+        found["other_templates"] = (own, parts.other_templates)
+    names = list(material)
+    other = material[names[(names.index(task) + 1) % len(names)]]
+    if other is not own:
+        found["other_task"] = (other, other.parts(0).test)
+    return found
+
+
 @cache
 def loaded(name: str, dtype: str) -> Model:
     """A model, held by this process."""

@@ -7,7 +7,7 @@ probabilities; the cell and every penalty are chosen within the seen items.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from activations_cache import Cell as Place
 from experiments.baselines import Family, opening_words, text_families
 from experiments.baselines.stack import UNSCALED
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.material import Material
+from experiments.self_prediction.material import Material, Tests
 from experiments.self_prediction.predicted import Predicted
 from experiments.task_data import cell_name
 from experiments.tasks import Item
@@ -33,9 +33,6 @@ REGROUPINGS = 3
 """Times that the folds are drawn for the choice of a cell."""
 _WEAK = 1e3
 """C of the fit that turns scores into probabilities."""
-
-Tests = Mapping[str, tuple[Material, Labeled]]
-"""What is tested on, by the test's name: items, and the material that they are of."""
 
 
 def read_by_probe(

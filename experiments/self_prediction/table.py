@@ -15,7 +15,7 @@ from experiments.self_prediction.cells import Cell, plan_cells
 from experiments.self_prediction.config import CONTROLS, IN_WORDS, METHODS, TeachConfig
 from experiments.self_prediction.folder import ComparisonFolder
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.material import TESTS, Material, MaterialFolder
+from experiments.self_prediction.material import TESTS, Material, MaterialFolder, tests_of
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.scores import MethodScores, gain_json, score_seeds
 
@@ -54,7 +54,7 @@ def results_of(
             continue
         about |= _about(found)
         devices |= {one["device"] for one in found}
-        for test, items in tested(config, material, task).items():
+        for test, items in _items_of(material, task).items():
             if test not in found[0]["predicted"]:
                 continue
             predicted = [Predicted.from_json(one["predicted"][test]) for one in found]
@@ -85,16 +85,10 @@ def results_of(
     }
 
 
-def tested(config: TeachConfig, material: Mapping[str, Material], task: str) -> dict[str, Labeled]:
-    """What a task is tested on: test -> items with what the model did."""
-    own = material[task]
-    parts = own.parts(0)
-    other = material[config.tasks[(config.tasks.index(task) + 1) % len(config.tasks)]]
-    found = {"held_out_groups": parts.test, "other_wording": parts.test}
-    if parts.other_templates is not None:
-        found["other_templates"] = parts.other_templates
-    if other is not own:
-        found["other_task"] = other.parts(0).test
+def _items_of(material: Mapping[str, Material], task: str) -> dict[str, Labeled]:
+    """Test -> its items with what the model did."""
+    found = {test: items for test, (_, items) in tests_of(material, task).items()}
+    found["other_wording"] = found["held_out_groups"]
     return {test: found[test] for test in TESTS if test in found}
 
 

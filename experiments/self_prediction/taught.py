@@ -21,16 +21,17 @@ from experiments.self_prediction.cells import Cell
 from experiments.self_prediction.config import TRAINS_TRUNK, TeachConfig
 from experiments.self_prediction.diagnosis import diagnose, diagnose_trained
 from experiments.self_prediction.frozen import FrozenHead
-from experiments.self_prediction.heads import Place, SelfPredictionHead, Target
+from experiments.self_prediction.heads import SelfPredictionHead, Shape, Target
 from experiments.self_prediction.joint import JointHead
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.material import Material
+from experiments.self_prediction.material import Material, Tests, tests_of
+from experiments.self_prediction.place import Place
 from experiments.self_prediction.predicted import Predicted
-from experiments.self_prediction.readers import Tests, read_by_probe, read_by_text
+from experiments.self_prediction.readers import read_by_probe, read_by_text
 from experiments.self_prediction.reinforcement import Reinforce
 from experiments.self_prediction.training import Objective, Trained, TrainSettings, train
 from experiments.self_prediction.verbal import SayIt
-from hooks import CaptureSpec, Model, capture
+from hooks import Model, capture
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ class Teacher:
         if method in ("probe", "text"):
             seen = train_part.joined(validation)
             if method == "probe":
-                place, predicted = read_by_probe(self._own, seen, self._tests(), self._seed)
+                place, predicted = read_by_probe(self._own, seen, self._tests, self._seed)
             else:
-                place, predicted = None, read_by_text(seen, self._tests(), self._seed)
+                place, predicted = None, read_by_text(seen, self._tests, self._seed)
             return Taught(predicted, **counts, seconds=time.perf_counter() - start, place=place)
         if method == "head":
             return self._frozen_head(train_part, validation, counts)
@@ -126,26 +127,18 @@ class Teacher:
     def _seed(self) -> int:
         return self.config.seed + self.cell.seed
 
+    @property
     def _tests(self) -> Tests:
-        """Held-out groups, held-out templates, and the held-out groups of the next task."""
-        parts = self._own.parts(self.cell.seed)
-        tests = {"held_out_groups": (self._own, parts.test)}
-        if parts.other_templates is not None:
-            tests["other_templates"] = (self._own, parts.other_templates)
-        names = self.config.tasks
-        other = self.material[names[(names.index(self.cell.task) + 1) % len(names)]]
-        if other is not self._own:
-            tests["other_task"] = (other, other.parts(self.cell.seed).test)
-        return tests
+        return tests_of(self.material, self.cell.task)
 
     def _said(self) -> dict[str, Predicted]:
         """What the model says now, of every test; of the held-out groups by another wording too."""
         wordings = self.config.wordings
         said = {
             test: ask(self.model, items, trained_questions(items.task, wordings))
-            for test, (_, items) in self._tests().items()
+            for test, (_, items) in self._tests.items()
         }
-        _, items = self._tests()["held_out_groups"]
+        _, items = self._tests["held_out_groups"]
         return said | {
             "other_wording": ask(self.model, items, other_questions(items.task, wordings))
         }
@@ -160,7 +153,6 @@ class Teacher:
             patience=config.patience,
             checkpoint_every=config.evaluate_every,
             precision=config.precision,
-            seed=self._seed,
         )
 
     def _train(self, objective: Objective, settings: TrainSettings) -> Trained:
@@ -184,7 +176,7 @@ class Teacher:
     ) -> Taught:
         assert self.place is not None
         states = [self._own.states(self.place, part.ids) for part in (train_part, validation)]
-        head = self._head(states[0])
+        head = self._head()
         objective = FrozenHead(
             head,
             states[0],
@@ -198,7 +190,7 @@ class Teacher:
         head.save(self.folder / "head")
         predicted = {
             test: self._read(head, of.states(self.place, items.ids))
-            for test, (of, items) in self._tests().items()
+            for test, (of, items) in self._tests.items()
         }
         return self._taught(predicted, counts, trained, place=self.place)
 
@@ -208,7 +200,8 @@ class Teacher:
         assert self.cell.method in TRAINS_TRUNK
         head = None
         if self.place is not None:
-            head = self._head(self._own.states(self.place, train_part.ids))
+            head = self._head()
+            head.standardize(self._own.states(self.place, train_part.ids))
         with adapted(self.model, rank=self.config.rank, seed=self._seed) as adapters:
             objective = self._objective(adapters, head, train_part, validation)
             settings = self._settings(self.config.steps, self.config.learning_rate)
@@ -217,10 +210,11 @@ class Teacher:
             if head is None:
                 predicted = self._said()
             else:
+                head.bind(self.model)
                 head.save(self.folder / "head")
                 predicted = {
                     test: self._read(head, self._states_now(items))
-                    for test, (_, items) in self._tests().items()
+                    for test, (_, items) in self._tests.items()
                 }
             diagnosis = None
             if head is None:
@@ -282,8 +276,12 @@ class Teacher:
             stop_gradient=method == "joint_stop_gradient",
         )
 
-    def _head(self, states: Float[np.ndarray, "row d_model"]) -> SelfPredictionHead:
-        raise NotImplementedError
+    def _head(self) -> SelfPredictionHead:
+        assert self.place is not None
+        shape = Shape(kind=self.config.head, seed=self._seed)
+        return SelfPredictionHead.of(
+            self.model, [Target(self.cell.task)], Place(*self.place), shape
+        )
 
     def _read(self, head: SelfPredictionHead, states: np.ndarray) -> Predicted:
         start = time.perf_counter()
@@ -293,13 +291,10 @@ class Teacher:
     def _states_now(self, items: Labeled) -> Float[np.ndarray, "item d_model"]:
         """Of the model with its adapters."""
         assert self.place is not None
-        site, layer, position = self.place
-        spec = CaptureSpec(
-            sites=(site,), layers="all" if layer is None else (layer,), positions=(position,)
-        )
+        spec = Place(*self.place).spec
         rows: dict[str, np.ndarray] = {}
         for read in capture(self.model, [item.prompt() for item in items.items], spec):
-            rows |= dict(zip(read.ids, read.sites[site][:, 0, 0].numpy(), strict=True))
+            rows |= dict(zip(read.ids, read.sites[self.place[0]][:, 0, 0].numpy(), strict=True))
         return np.stack([rows[id] for id in items.ids])
 
     def _taught(
