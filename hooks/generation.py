@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hooks.activations import Activations, CaptureSpec
-from hooks.backends.torch import Recorder
+from hooks.backends.torch import Recorder, serving
 from hooks.batching import Batch, padded_batch
 from hooks.completions import Completion, Ending, stop_tokens
 from hooks.decoding import Decoding
@@ -79,6 +79,7 @@ def generate(
         spec = spec.resolve(model.n_layers)
         model.architecture.require(spec.sites)
         check_positions(rendered, spec.positions)
+    check_positions(rendered, model.attached_positions)
     ordered = in_reading_order(model, rendered)
     if model.architecture.rope_switch is not None:
         ordered.sort(key=len)
@@ -213,14 +214,15 @@ def _generate_batch(
     """The tokens of every completion, and what was captured."""
     from transformers import GenerationConfig
 
-    positions = spec.positions if spec is not None else ()
+    positions = (*(spec.positions if spec is not None else ()), *model.attached_positions)
     prefixes = [len(prompt) - 1 for prompt in batch.prompts]
     if kept is None:
         prefixes = shared_lengths(model, batch.prompts, max_new_tokens, positions)
     padded = padded_batch(batch.prompts, model.pad_id, side="left", prefixes=prefixes)
+    firsts = padded.without_prefix(max(prefixes), batch.firsts)
     recorder = None
     if spec is not None and batch.firsts:
-        recorder = Recorder(model, padded.without_prefix(max(prefixes), batch.firsts), spec)
+        recorder = Recorder(model, firsts, spec)
     sampling = None
     if temperature is not None:
         seeds = [row_seed(seed, prompt.id, sample) for prompt, sample in batch.completions]
@@ -236,7 +238,7 @@ def _generate_batch(
     )
     with torch.inference_mode(), quiet_transformers(), _only_config(model.module, config):
         cache = prefix_cache(model, batch.prompts, prefixes, kept)
-        with _prompts_first(model, padded, recorder):
+        with _prompts_first(model, padded, firsts if kept is None else None, recorder):
             written: list[list[int]] = model.module.generate(
                 input_ids=padded.token_ids.to(model.device),
                 attention_mask=padded.attention_mask(model.dtype).to(model.device),
@@ -258,12 +260,19 @@ def _only_config(module: Any, config: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _prompts_first(model: Model, batch: Batch, recorder: Recorder | None) -> Iterator[None]:
-    """Announce the batch, whose prompts are read (and recorded) by the first pass alone."""
+def _prompts_first(
+    model: Model, batch: Batch, served: Batch | None, recorder: Recorder | None
+) -> Iterator[None]:
+    """Announce the batch, whose prompts are read (and recorded) by the first pass alone.
+
+    Attachments are given the states of `served`.
+    """
     with model.reading(batch) as reading, ExitStack() as stack:
         recording = stack.enter_context(ExitStack())
         if recorder is not None:
             recording.enter_context(recorder.watching())
+        if served is not None and served.prompts:
+            recording.enter_context(serving(model, served))
 
         def read(*_: Any) -> None:
             reading.prompts_read = True

@@ -8,12 +8,8 @@ punctuation. What a template makes of two fills is alike by design: such pairs a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-import numpy as np
-from jaxtyping import Float
-from scipy.sparse import csr_array, vstack
-from sklearn.feature_extraction.text import HashingVectorizer
+from collections import defaultdict
+from math import ceil
 
 NEAR = 0.8
 """Jaccard index from which on two texts count as nearly the same."""
@@ -33,45 +29,39 @@ class Seen:
     """The texts so far, each of a family; texts of one family (a template) are compared for equality alone."""
 
     def __init__(self) -> None:
-        # 2^20 columns: of a thousand texts' pieces, fewer than one in a hundred falls together with another.
-        self._vectorizer = HashingVectorizer(
-            analyzer="char",
-            ngram_range=(_WIDTH, _WIDTH),
-            n_features=2**20,
-            norm=None,
-            binary=True,
-            alternate_sign=False,
-        )
         self._exact: set[str] = set()
-        self._families: list[str] = []
-        self._rows: list[csr_array] = []
+        self._texts: list[tuple[str, frozenset[str]]] = []
+        self._holding: dict[str, list[int]] = defaultdict(list)
 
     def add(self, text: str, family: str) -> None:
         """Take in a text."""
         plain = normalized(text)
+        pieces = _pieces(plain)
         self._exact.add(plain)
-        self._families.append(family)
-        self._rows.append(self._pieces([plain]))
+        for piece in pieces:
+            self._holding[piece].append(len(self._texts))
+        self._texts.append((family, pieces))
 
     def verdict(self, text: str, family: str) -> str:
         """`duplicate`, `near duplicate`, or "" for a text that is new."""
         plain = normalized(text)
         if plain in self._exact:
             return "duplicate"
-        others = np.array([one != family for one in self._families], dtype=bool)
-        if not others.any():
-            return ""
-        similar = self._similarities(plain)[others]
-        return "near duplicate" if float(similar.max()) >= NEAR else ""
+        pieces = _pieces(plain)
+        for place in self._candidates(pieces):
+            other_family, other = self._texts[place]
+            if other_family != family and len(pieces & other) >= NEAR * len(pieces | other):
+                return "near duplicate"
+        return ""
 
-    def _similarities(self, plain: str) -> Float[np.ndarray, " text"]:
-        if len(self._rows) > 1:
-            self._rows = [csr_array(vstack(self._rows, format="csr"))]
-        before, own = self._rows[0], self._pieces([plain])
-        common = (before @ own.T).toarray()[:, 0]
-        sizes = np.diff(before.indptr) + own.nnz
-        return np.asarray(common / np.maximum(sizes - common, 1), dtype=float)
+    def _candidates(self, pieces: frozenset[str]) -> set[int]:
+        """All texts that may be near: they lack few of the pieces, so they hold one of so many, of the rarest too."""
+        n_looked_up = len(pieces) - ceil(NEAR * len(pieces)) + 1
+        rarest = sorted(pieces, key=lambda piece: (len(self._holding.get(piece, ())), piece))
+        return {place for piece in rarest[:n_looked_up] for place in self._holding.get(piece, ())}
 
-    def _pieces(self, texts: Sequence[str]) -> csr_array:
-        # A shorter text would have no piece at all.
-        return csr_array(self._vectorizer.transform([text.ljust(_WIDTH) for text in texts]))
+
+def _pieces(plain: str) -> frozenset[str]:
+    """Of a text shorter than a piece, the text itself."""
+    n = max(len(plain) - _WIDTH + 1, 1)
+    return frozenset(plain[i : i + _WIDTH] for i in range(n))
