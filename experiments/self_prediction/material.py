@@ -149,7 +149,7 @@ Tests = Mapping[str, tuple[Material, Labeled]]
 """What is tested on, by the test's name: items, and the material that they are of."""
 
 
-def tests_of(material: Mapping[str, Material], task: str) -> dict[str, tuple[Material, Labeled]]:
+def held_out_of(material: Mapping[str, Material], task: str) -> dict[str, tuple[Material, Labeled]]:
     """Held-out groups and templates of a task, and the held-out groups of the next task; the same for every seed."""
     own = material[task]
     parts = own.parts(0)

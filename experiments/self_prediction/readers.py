@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from activations_cache import Cell as Place
@@ -24,7 +26,7 @@ from experiments.self_prediction.predicted import Predicted
 from experiments.task_data import cell_name
 from experiments.tasks import Item
 from experiments.tasks.item import own_texts
-from probes import Candidate, nested_ridge, regrouped_folds
+from probes import Candidate, RidgeProbe, nested_ridge, regrouped_folds
 from probes.ridge import RidgeSource
 from probes.stacking import stack_weights
 
@@ -56,16 +58,24 @@ def read_by_probe(
     )
     name, alpha = nested.modal
     place = places[nested.names.index(name)]
-    read = [material.states(place, seen.ids)]
-    read += [of.states(place, items.ids) for of, items in tests.values()]
-    states = np.concatenate(read).astype(np.float64)
-    start = time.perf_counter()
-    fitted = _Fitted.of([RidgeSource(states)], [alpha], seen, seed)
-    return place, _divided(fitted, tests, len(seen), start)
+    states = material.states(place, seen.ids).astype(np.float64)
+    weighing = _Weighing.of([RidgeSource(states)], [alpha], seen, seed)
+    probe = RidgeProbe(alpha).fit(states, seen.outcome)
+    predicted = {}
+    for test, (of, items) in tests.items():
+        read = of.states(place, items.ids)
+        start = time.perf_counter()
+        scores = weighing.scores(probe.decision_function(read)[:, None])
+        seconds = (time.perf_counter() - start) / len(items)
+        predicted[test] = weighing.predicted(scores, seconds)
+    return place, predicted
 
 
 def read_by_text(seen: Labeled, tests: Tests, seed: int) -> dict[str, Predicted]:
-    """The families of `experiments.baselines`, stacked; nothing is read but the texts of items and their strata."""
+    """The families of `experiments.baselines`, stacked; nothing is read but the texts of items and their strata.
+
+    The seconds of a prediction are those of reading a text, the sentence encoder included.
+    """
     tested = [item for _, part in tests.values() for item in part.items]
     items = [*seen.items, *tested]
     start = time.perf_counter()
@@ -75,6 +85,7 @@ def read_by_text(seen: Labeled, tests: Tests, seed: int) -> dict[str, Predicted]
         types=_types(items),
         y=np.append(seen.outcome, np.zeros(len(tested), dtype=np.int64)),
     )
+    seconds = (time.perf_counter() - start) / len(items)
     sources, alphas = [], []
     for name, family in families.items():
         scaled = name not in UNSCALED
@@ -89,7 +100,14 @@ def read_by_text(seen: Labeled, tests: Tests, seed: int) -> dict[str, Predicted]
         )
         sources.append(RidgeSource(family, standardize=scaled))
         alphas.append(nested.modal[1])
-    return _divided(_Fitted.of(sources, alphas, seen, seed), tests, len(seen), start)
+    weighing = _Weighing.of(sources, alphas, seen, seed)
+    rows, behind = np.arange(len(seen)), len(seen) + np.arange(len(tested))
+    scores = weighing.scores(_columns(sources, alphas, seen, rows, behind))
+    ends = np.cumsum([len(part) for _, part in tests.values()])
+    return {
+        test: weighing.predicted(part, seconds)
+        for test, part in zip(tests, np.split(scores, ends[:-1]), strict=True)
+    }
 
 
 def _types(items: Sequence[Item]) -> list[str]:
@@ -106,64 +124,59 @@ def _first_rows(
     return family(train)[:n]
 
 
-class _Fitted:
-    """Ridge sources that are fitted on the first rows, weighted and calibrated by their out-of-fold scores there."""
+def _columns(
+    sources: Sequence[RidgeSource],
+    alphas: Sequence[float],
+    seen: Labeled,
+    train: Int[np.ndarray, " train"],
+    rows: Int[np.ndarray, " item"],
+) -> Float[np.ndarray, "item source"]:
+    """Scores of rows by every source, fitted on some of the seen items, which are its first rows."""
+    targets = 2.0 * seen.outcome[train][:, None] - 1
+    return np.stack(
+        [
+            source.scores(train, rows, targets, [alpha])[0, :, 0]
+            for source, alpha in zip(sources, alphas, strict=True)
+        ],
+        axis=1,
+    )
 
-    def __init__(
-        self,
-        sources: Sequence[RidgeSource],
-        alphas: Sequence[float],
-        seen: Labeled,
-        weights: Float[np.ndarray, " source"],
-        center: Float[np.ndarray, " source"],
-        spread: Float[np.ndarray, " source"],
-        calibration: tuple[float, float],
-    ) -> None:
-        self._sources = sources
-        self._alphas = alphas
-        self._seen = seen
-        self._weights = weights
-        self._center = center
-        self._spread = spread
-        self._calibration = calibration
+
+@dataclass(frozen=True)
+class _Weighing:
+    """How sources are weighed and their sum is made a probability: by their out-of-fold scores on the seen items."""
+
+    center: Float[np.ndarray, " source"]
+    spread: Float[np.ndarray, " source"]
+    weights: Float[np.ndarray, " source"]
+    slope: float
+    intercept: float
 
     @classmethod
     def of(
         cls, sources: Sequence[RidgeSource], alphas: Sequence[float], seen: Labeled, seed: int
-    ) -> _Fitted:
-        """Fit; the first `len(seen)` rows of every source are the seen items."""
-        rows, targets = np.arange(len(seen)), 2.0 * seen.outcome[:, None] - 1
+    ) -> _Weighing:
         folds = regrouped_folds(seen.outcome, seen.groups, FOLDS, 1, seed)[0]
         columns = np.empty((len(seen), len(sources)))
-        for i, (source, alpha) in enumerate(zip(sources, alphas, strict=True)):
-            for fold in np.unique(folds):
-                train, test = rows[folds != fold], rows[folds == fold]
-                columns[test, i] = source.scores(train, test, targets[train], [alpha])[0, :, 0]
+        for fold in np.unique(folds):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            columns[test] = _columns(sources, alphas, seen, train, test)
         center, spread = columns.mean(axis=0), columns.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
         standard = (columns - center) / spread
         # A source alone keeps its direction, whatever its out-of-fold scores look like.
         weights = np.ones(1) if len(sources) == 1 else stack_weights(standard, seen.outcome)
-        calibration = _calibration(standard @ weights, seen.outcome)
-        return cls(sources, alphas, seen, weights, center, spread, calibration)
+        return cls(center, spread, weights, *_calibration(standard @ weights, seen.outcome))
 
-    def scores(self, rows: Int[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
-        """Of rows behind those that were fitted on."""
-        seen, targets = np.arange(len(self._seen)), 2.0 * self._seen.outcome[:, None] - 1
-        columns = np.stack(
-            [
-                source.scores(seen, rows, targets, [alpha])[0, :, 0]
-                for source, alpha in zip(self._sources, self._alphas, strict=True)
-            ],
-            axis=1,
-        )
-        scores: np.ndarray = (columns - self._center) / self._spread @ self._weights
-        return scores
+    def scores(self, columns: Float[np.ndarray, "item source"]) -> Float[np.ndarray, " item"]:
+        """The weighed sum."""
+        weighed: np.ndarray = (columns - self.center) / self.spread @ self.weights
+        return weighed
 
-    def probability(self, scores: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
-        """Of outcome 1."""
-        slope, intercept = self._calibration
-        return np.asarray(1 / (1 + np.exp(-(slope * scores + intercept))))
+    def predicted(self, scores: Float[np.ndarray, " item"], seconds: float) -> Predicted:
+        """With the probability of outcome 1."""
+        probability = expit(self.slope * scores + self.intercept)
+        return Predicted.of_probability(probability, seconds, scores)
 
 
 def _calibration(
@@ -175,15 +188,3 @@ def _calibration(
         return float(model.coef_[0, 0]), float(model.intercept_[0])
     rate = float(outcome.mean())
     return 0.0, float(np.log(rate / (1 - rate)))
-
-
-def _divided(fitted: _Fitted, tests: Tests, n_seen: int, start: float) -> dict[str, Predicted]:
-    """The scores of all tested rows, test by test, with the seconds since `start` an item."""
-    sizes = [len(items) for _, items in tests.values()]
-    scores = fitted.scores(n_seen + np.arange(sum(sizes)))
-    seconds = (time.perf_counter() - start) / (n_seen + sum(sizes))
-    parts = np.split(scores, np.cumsum(sizes)[:-1])
-    return {
-        test: Predicted.of_probability(fitted.probability(part), seconds, part)
-        for test, part in zip(tests, parts, strict=True)
-    }

@@ -15,7 +15,7 @@ from experiments.self_prediction.cells import Cell, plan_cells
 from experiments.self_prediction.config import CONTROLS, IN_WORDS, METHODS, TeachConfig
 from experiments.self_prediction.folder import ComparisonFolder
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.material import TESTS, Material, MaterialFolder, tests_of
+from experiments.self_prediction.material import TESTS, Material, MaterialFolder, held_out_of
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.scores import MethodScores, gain_json, score_seeds
 
@@ -87,7 +87,7 @@ def results_of(
 
 def _items_of(material: Mapping[str, Material], task: str) -> dict[str, Labeled]:
     """Test -> its items with what the model did."""
-    found = {test: items for test, (_, items) in tests_of(material, task).items()}
+    found = {test: items for test, (_, items) in held_out_of(material, task).items()}
     found["other_wording"] = found["held_out_groups"]
     return {test: found[test] for test in TESTS if test in found}
 

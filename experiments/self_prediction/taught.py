@@ -24,7 +24,7 @@ from experiments.self_prediction.frozen import FrozenHead
 from experiments.self_prediction.heads import SelfPredictionHead, Shape, Target
 from experiments.self_prediction.joint import JointHead
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.material import Material, Tests, tests_of
+from experiments.self_prediction.material import Material, Tests, held_out_of
 from experiments.self_prediction.place import Place
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.readers import read_by_probe, read_by_text
@@ -129,7 +129,7 @@ class Teacher:
 
     @property
     def _tests(self) -> Tests:
-        return tests_of(self.material, self.cell.task)
+        return held_out_of(self.material, self.cell.task)
 
     def _said(self) -> dict[str, Predicted]:
         """What the model says now, of every test; of the held-out groups by another wording too."""

@@ -10,6 +10,8 @@ from experiments.self_prediction.cells import Cell
 from experiments.self_prediction.labeled import Labeled
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.readers import read_by_probe, read_by_text
+from probes import RidgeProbe
+from probes.ridge import RidgeSource
 from tests.experiments.self_prediction.planted import PLANTED, labeled_items, planted_material
 
 
@@ -26,6 +28,17 @@ def test_the_probe_finds_the_place_and_the_outcome() -> None:
     assert place == PLANTED
     assert roc_auc_score(test.outcome, found["test"].score) > 0.95
     assert np.mean((found["test"].probability > 0.5) == test.outcome) > 0.85
+
+
+def test_a_probe_is_the_ridge_fit_that_its_probabilities_are_calibrated_for() -> None:
+    """The out-of-fold scores come of another implementation than those of the test."""
+    rng = np.random.default_rng(0)
+    states, outcome = rng.standard_normal((40, 12)), rng.integers(0, 2, 40)
+    train, test = np.arange(30), np.arange(30, 40)
+    targets = 2.0 * outcome[:30, None] - 1
+    by_source = RidgeSource(states).scores(train, test, targets, [0.3])[0, :, 0]
+    by_probe = RidgeProbe(0.3).fit(states[:30], outcome[:30]).decision_function(states[30:])
+    np.testing.assert_allclose(by_probe, by_source, atol=1e-6)
 
 
 def test_labels_of_the_test_are_not_read() -> None:

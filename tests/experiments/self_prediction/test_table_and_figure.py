@@ -14,7 +14,7 @@ from experiments.records import write_json
 from experiments.self_prediction.cells import Cell, plan_cells
 from experiments.self_prediction.figure import write_comparison_figures
 from experiments.self_prediction.folder import ComparisonFolder
-from experiments.self_prediction.material import Material, MaterialFolder, tests_of
+from experiments.self_prediction.material import Material, MaterialFolder, held_out_of
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.table import results_of, table_markdown, table_rows
 from tests.experiments.self_prediction.planted import (
@@ -31,7 +31,7 @@ def made_up(cell: Cell, material: dict[str, Material]) -> dict[str, Any]:
     rng = np.random.default_rng([sum(map(ord, cell.name))])
     in_words = cell.method in ("words", "sft", "rl")
     predicted = {}
-    tests = {test: items for test, (_, items) in tests_of(material, cell.task).items()}
+    tests = {test: items for test, (_, items) in held_out_of(material, cell.task).items()}
     if in_words:
         tests["other_wording"] = tests["held_out_groups"]
     for test, items in tests.items():
