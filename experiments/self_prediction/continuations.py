@@ -84,7 +84,7 @@ def _logprobs(
     logprobs = torch.log_softmax(readout(at) / temperature, dim=-1)
     tokens = torch.tensor([token for one in continuations for token in one.tokens])
     chosen = logprobs.gather(1, tokens.to(logprobs.device)[:, None])[:, 0]
-    return [part.sum() for part in chosen.split(lengths)]
+    return [part.sum() for part in torch.split(chosen, lengths)]
 
 
 def _final_states(model: Model, batch: Batch) -> Float[Tensor, "row slot d_model"]:

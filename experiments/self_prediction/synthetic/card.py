@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ def data_card(
         "wanted": wanted,
         "n_items": len(items),
         "n_groups": len({item.group for item in items}),
-        "outcomes": _counted(map(str, outcomes)),
+        "outcomes": _counted(str(outcome) for outcome in outcomes),
         "by_source": _counted(str(item.meta["source"]) for item in items),
         "by_stratum": _counted(item.stratum for item in items),
         "steps": {
@@ -71,14 +71,8 @@ def data_card(
         },
         "base_rate_before_balancing": {
             "all": _rate(tally.verified),
-            **{
-                f"{what}: {name}": _rate([one for one in tally.verified if value(one[0]) == name])
-                for what, value in (
-                    ("stratum", lambda item: item.stratum),
-                    ("source", lambda item: item.meta["source"]),
-                )
-                for name in sorted({value(item) for item, _ in tally.verified})
-            },
+            **_rates("stratum", [item.stratum for item, _ in tally.verified], tally.verified),
+            **_rates("source", [item.meta["source"] for item, _ in tally.verified], tally.verified),
         },
         "items_sha256": digest([item.to_json() for item in items]),
         "limits": [*limits, *LIMITS],
@@ -140,7 +134,19 @@ def _rate(verified: Sequence[tuple[Item, int]]) -> dict[str, Any]:
     return {"rate": json_number(events / n) if n else None, "n": n}
 
 
-def _counted(values: Any) -> dict[str, int]:
+def _rates(
+    what: str, names: Sequence[str], verified: Sequence[tuple[Item, int]]
+) -> dict[str, dict[str, Any]]:
+    """The rate of each name, of which there is one an item."""
+    return {
+        f"{what}: {name}": _rate(
+            [one for one, own in zip(verified, names, strict=True) if own == name]
+        )
+        for name in sorted(set(names))
+    }
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
     return _sorted(Counter(values))
 
 

@@ -45,7 +45,8 @@ def gradients(objective: Reinforce, step: int = 0) -> list[torch.Tensor]:
 
 def next_probabilities(model: Model, prompt: Prompt, temperature: float) -> torch.Tensor:
     ids = torch.tensor([render(model, prompt).token_ids])
-    return (model.module(ids).logits[0, -1].float() / temperature).softmax(-1)
+    logits: torch.Tensor = model.module(ids).logits[0, -1].float()
+    return torch.softmax(logits / temperature, dim=-1)
 
 
 def always(answers: Sequence[int], model: Model) -> Callable[..., list[Completion]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.behavior import LocalRunner, label_behavior
-from experiments.records import read_rows
+from experiments.records import append_rows, read_rows
 from experiments.self_prediction.synthetic import Synthesized, rounds, synthesize
 from experiments.self_prediction.synthetic.duplicates import normalized
 from experiments.tasks import DifficultyTask, Item
@@ -74,22 +74,20 @@ def test_a_killed_run_is_picked_up_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
     made(tmp_path / "whole", 48)
-    from experiments.behavior import runner
-
-    real, calls = runner.append_rows, []
+    calls: list[str] = []
 
     def dying(path: Path, rows: Any) -> None:
-        real(path, rows)
+        append_rows(path, rows)
         calls.append(path.name)
         if len(calls) == batches:
             with path.open("ab") as torn:
                 torn.write(b'{"key": "torn')
             raise KilledError
 
-    monkeypatch.setattr(runner, "append_rows", dying)
-    with pytest.raises(KilledError):
-        made(tmp_path / "killed", 48)
-    monkeypatch.setattr(runner, "append_rows", real)
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.behavior.runner.append_rows", dying)
+        with pytest.raises(KilledError):
+            made(tmp_path / "killed", 48)
     assert not (tmp_path / "killed" / "items.jsonl").exists()
     made(tmp_path / "killed", 48)
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
