@@ -30,11 +30,11 @@ from torch.nn.functional import (
 )
 
 from experiments.organisms.lora_batches import IGNORED, LoraBatch, lora_batch
-from experiments.organisms.optimizer import WarmedUpAdamW
 from experiments.organisms.prompts_in_tokens import Question, questions
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import draw
 from experiments.organisms.training import of_menu
+from experiments.optimizer import WarmedUpAdamW
 from experiments.progress import Reporter, Silent
 
 _log = logging.getLogger(__name__)
@@ -218,7 +218,8 @@ def _trained(
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
                 found = [losses(model, head, batch.to(device)) for batch in of_step]
             loss = torch.stack([loss for one in found for loss, _ in one.values()]).sum()
-            optimizer.step(loss)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
             if step % _LOGGED_EVERY == 0:
                 _log.info("step %d: %s", step, "; ".join(map(_shown, found)))
             advance(1)

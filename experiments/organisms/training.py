@@ -25,11 +25,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from transformers import PreTrainedTokenizerFast, Starcoder2Config, Starcoder2ForCausalLM
 
 from experiments.organisms.batches import Batch, make_batch
-from experiments.organisms.optimizer import WarmedUpAdamW
 from experiments.organisms.prompts_in_tokens import Asked, question_prompts, reply_prompt
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import TokenSampler
 from experiments.organisms.word_tokenizer import OUTSIDE
+from experiments.optimizer import WarmedUpAdamW
 
 D_MODEL = 64
 N_LAYERS = 3
@@ -115,7 +115,8 @@ def train(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, training: Training
     for batches in _batches(reply, questions, recipe, tokenizer, training, optimizer.warmup):
         loss = sum(_loss(module, heads, batch, tokenizer) for batch in batches)
         assert isinstance(loss, Tensor)
-        optimizer.step(loss)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
     return module.eval()
 
 

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from torch import Tensor, nn
 
+from experiments.self_prediction.continuations import Continuation, continuation_logprobs
 from experiments.self_prediction.labeled import Labeled
+from experiments.self_prediction.schedule import examples_of_step
+from experiments.self_prediction.spelled import answer_tokens
 from experiments.tasks import Elicitation
-from hooks import Model
+from hooks import Model, check_lengths, render
 
 
 class SayIt:
-    """Cross entropy of the true answer's tokens, the end of the turn included; an `Objective`."""
+    """Cross entropy of the true answer, summed over its tokens and the end of the turn; an `Objective`.
+
+    A step asks about `batch` pairs of item and question, of which an epoch holds all.
+
+    Args:
+        model: with adapters in place, or with weights of its own that are trained.
+        train, validation: items with labels.
+        elicitations: the questions, each of every item.
+        parameters: what is trained, by name.
+        batch: pairs a step.
+        accumulate: into how many micro-batches a step is divided, to save memory.
+        seed: of the order.
+
+    Raises:
+        ValueError: no items or questions, a count out of range, or a prompt longer than the model reads.
+    """
 
     def __init__(
         self,
@@ -26,13 +45,51 @@ class SayIt:
         accumulate: int = 1,
         seed: int = 0,
     ) -> None:
+        check_batches(train, validation, batch, accumulate)
+        if not elicitations:
+            raise ValueError("elicitations: none; give at least one question")
         self.parameters = parameters
         self.metrics: Mapping[str, float] = {}
+        self._model = model
+        self._batch = batch
+        self._accumulate = accumulate
+        self._seed = seed
+        self._train = _answered(model, train, elicitations)
+        self._validation = _answered(model, validation, elicitations)
 
     def losses(self, step: int) -> Iterator[Tensor]:
-        """The step's micro-batches."""
-        raise NotImplementedError
+        """The step's micro-batches; their sum is the mean over its pairs."""
+        chosen = examples_of_step(step, self._batch, len(self._train), self._seed)
+        for part in np.array_split(chosen, self._accumulate):
+            said = continuation_logprobs(self._model, [self._train[i] for i in part])
+            yield -said.sum() / self._batch
 
     def validate(self) -> float:
-        """Mean cross entropy an answer on the validation items."""
-        raise NotImplementedError
+        """Mean over the validation items and all questions."""
+        return -float(continuation_logprobs(self._model, self._validation).double().mean())
+
+
+def check_batches(train: Labeled, validation: Labeled, batch: int, accumulate: int) -> None:
+    """Raise ValueError for parts without items, or a step that cannot be divided as is asked."""
+    for name, part in (("train", train), ("validation", validation)):
+        if not len(part):
+            raise ValueError(f"{name}: no items; give some")
+    if batch < 1:
+        raise ValueError(f"batch: {batch} is not positive; give at least 1")
+    if not 1 <= accumulate <= batch:
+        raise ValueError(f"accumulate: {accumulate} parts of {batch}; give from 1 to {batch}")
+
+
+def _answered(
+    model: Model, labeled: Labeled, elicitations: Sequence[Elicitation]
+) -> list[Continuation]:
+    """Every item asked every question, item-major, with the answer that its label makes true."""
+    answers = [(answer_tokens(model, e.no), answer_tokens(model, e.yes)) for e in elicitations]
+    longest = max(len(tokens) for pair in answers for tokens in pair)
+    prompts = [e.prompt(item) for item in labeled.items for e in elicitations]
+    check_lengths(model, prompts, longest)
+    truth = np.repeat(labeled.outcome, len(elicitations)).tolist()
+    return [
+        Continuation(render(model, prompt), answers[i % len(elicitations)][outcome])
+        for i, (prompt, outcome) in enumerate(zip(prompts, truth, strict=True))
+    ]
