@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from jaxtyping import Float
@@ -165,3 +165,16 @@ class Activations:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class Attachment(Protocol):
+    """What wants states of every prompt that a model reads, out of the passes that read them anyway."""
+
+    @property
+    def spec(self) -> CaptureSpec:
+        """Which states, with explicit layers."""
+        ...
+
+    def receive(self, states: Activations) -> None:
+        """Take those of a batch; a prompt that is read again comes again."""
+        ...

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from hooks.activations import Attachment
 from hooks.architecture import Architecture, text_config
 from hooks.batching import Batch, Reading
 from hooks.completion_format import COMPLETION, prompt_format
@@ -39,6 +40,7 @@ class Model:
         current: what is being read right now, for interventions at named positions.
         n_apart: how many active interventions treat the prompts of a batch apart.
         interventions: what is active, by `with` block.
+        attachments: what is given states of every prompt that is read.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Model:
     current: Reading | None = field(default=None, repr=False)
     n_apart: int = 0
     interventions: list[Any] = field(default_factory=list, repr=False)
+    attachments: list[Attachment] = field(default_factory=list, repr=False)
     _versions: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @classmethod
@@ -138,6 +141,24 @@ class Model:
             # Fingerprints of models with a template are older than this.
             **({"prompt_format": COMPLETION} if self.prompt_format == COMPLETION else {}),
         }
+
+    @contextmanager
+    def attached(self, attachment: Attachment) -> Iterator[None]:
+        """Give an attachment its states of all prompts that `capture` and `generate` read inside the block.
+
+        It sees what interventions have changed. Prompts that are not read again (`generate(kept=)`) do not come again.
+        """
+        self.attachments.append(attachment)
+        try:
+            yield
+        finally:
+            # In place: a copy of the record (`dataclasses.replace`) holds the same list.
+            self.attachments[:] = [one for one in self.attachments if one is not attachment]
+
+    @property
+    def attached_positions(self) -> tuple[str, ...]:
+        """The named positions that attachments want."""
+        return tuple(position for one in self.attachments for position in one.spec.positions)
 
     @contextmanager
     def reading(self, batch: Batch) -> Iterator[Reading]:

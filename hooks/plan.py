@@ -168,7 +168,7 @@ def plan_capture(
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens: {batch_tokens} is not positive")
     rendered = render_all(model, prompts, truncate=truncate)
-    check_positions(rendered, resolved.positions)
+    check_positions(rendered, (*resolved.positions, *model.attached_positions))
     share = share_prefixes and reader.takes_shared and may_share(model)
     batches = plan_batches(
         rendered,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -28,6 +28,24 @@ _SLOT = CaptureSpec(sites=("final_norm",), layers=(0,), positions=("prompt_last"
 
 class _LastBlockReached(Exception):  # noqa: N818
     """Ends a forward pass from which nothing more is wanted."""
+
+
+@contextmanager
+def stopping_after(model: Model, spec: CaptureSpec) -> Iterator[None]:
+    """Let a forward pass inside the block end behind the last decoder block that is read.
+
+    It is read by a resolved spec or by an attachment. A pass for the final norm goes on to its end.
+    """
+    last = _last_block(model, spec)
+    if last is None:
+        yield
+        return
+    handle = last.register_forward_hook(_stop)
+    try:
+        with suppress(_LastBlockReached):
+            yield
+    finally:
+        handle.remove()
 
 
 class TorchBackend:
@@ -50,12 +68,10 @@ class TorchBackend:
             stack.enter_context(recorder.watching())
             if slots is not None:
                 stack.enter_context(slots.watching())
-            elif "final_norm" not in spec.sites:
-                last = architecture.blocks[_last_layer(spec)].module
-                stack.callback(last.register_forward_hook(_stop).remove)
             stack.enter_context(model.reading(batch))
             stack.enter_context(torch.inference_mode())
-            with suppress(_LastBlockReached):
+            stack.enter_context(serving(model, batch))
+            with nullcontext() if logits else stopping_after(model, spec):
                 architecture.backbone(**model_inputs(model, batch))
             recorder.check_filled()
             slot_logits = None
@@ -66,6 +82,18 @@ class TorchBackend:
                 slot_logits = architecture.readout(states)
         # Cloned outside inference mode: its tensors could not be trained on.
         return States(recorder.sites, None if slot_logits is None else slot_logits.clone())
+
+
+@contextmanager
+def serving(model: Model, batch: Batch) -> Iterator[None]:
+    """Give attachments what they want of a pass over a batch, which ends with the block."""
+    recorders = [Recorder(model, batch, attachment.spec) for attachment in model.attachments]
+    with ExitStack() as stack:
+        for recorder in recorders:
+            stack.enter_context(recorder.watching())
+        yield
+    for attachment, recorder in zip(model.attachments, recorders, strict=True):
+        attachment.receive(recorder.activations())
 
 
 def model_inputs(model: Model, batch: Batch) -> dict[str, Any]:
@@ -85,8 +113,13 @@ def _layers(spec: CaptureSpec, site: str) -> Sequence[int]:
     return (0,) if site in LAYERLESS_SITES else spec.layers
 
 
-def _last_layer(spec: CaptureSpec) -> int:
-    return max(max(_layers(spec, site)) for site in spec.sites)
+def _last_block(model: Model, spec: CaptureSpec) -> nn.Module | None:
+    """The block behind which nothing more is wanted, be it by attachments; None where the final norm is."""
+    specs = (spec, *(attachment.spec for attachment in model.attachments))
+    wanted = [(one, site) for one in specs for site in one.sites]
+    if any(site == "final_norm" for _, site in wanted):
+        return None
+    return model.architecture.blocks[max(max(_layers(*one)) for one in wanted)].module
 
 
 def _stop(*_: Any) -> None:
