@@ -24,6 +24,7 @@ from experiments.elicitation import ANSWER_TOKENS, option_spellings
 from experiments.self_prediction.continuations import Continuation, continuation_logprobs
 from experiments.self_prediction.labeled import Labeled
 from experiments.self_prediction.refreshed import RefreshedLabels
+from experiments.self_prediction.schedule import examples_of_step
 from experiments.tasks import Elicitation
 from hooks import Model, Prompt, check_lengths, generate, option_logprobs, render
 
@@ -151,14 +152,9 @@ class Reinforce:
     def _asked(self, step: int) -> list[Asked]:
         """The pairs of a step: `batch` a step from epochs that hold each pair once."""
         n_pairs = len(self._train) * len(self._elicitations)
-        places = range(step * self._batch, (step + 1) * self._batch)
-        orders = {
-            epoch: np.random.default_rng([self._seed, epoch]).permutation(n_pairs)
-            for epoch in {place // n_pairs for place in places}
-        }
+        pairs = examples_of_step(step, self._batch, n_pairs, self._seed)
         asked = []
-        for place in places:
-            pair = int(orders[place // n_pairs][place % n_pairs])
+        for place, pair in enumerate(pairs.tolist(), start=step * self._batch):
             item, question = divmod(pair, len(self._elicitations))
             elicitation = self._elicitations[question]
             prompt = elicitation.prompt(self._train.items[item])

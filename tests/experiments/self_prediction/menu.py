@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import nn
 
 from experiments.self_prediction.labeled import Labeled
-from experiments.tasks import Elicitation, Item
+from experiments.tasks import Elicitation, Item, Judgment
 from hooks import Model
 from tests.conftest import make_tiny_model
 from tests.experiments.parity import ParityTask, elicitation
@@ -15,6 +17,16 @@ from tests.experiments.parity import ParityTask, elicitation
 QUESTION: Elicitation = elicitation("letters", "ab", "odd A or even B?", "A", "B")
 UNSAID = -1e4
 """Logit of all other tokens."""
+
+
+class SaysA(ParityTask):
+    """Will I answer A? An answer that is neither A nor B is unscored."""
+
+    name = "says_a"
+    max_new_tokens = 1
+
+    def judge(self, items: Sequence[Item], completions: Sequence[str]) -> list[Judgment]:
+        return [Judgment({"A": 1, "B": 0}.get(text), text) for text in completions]
 
 
 def menu_model(words: tuple[str, ...] = ("A", "B"), seed: int = 0) -> Model:

@@ -10,27 +10,16 @@ from experiments.behavior import LocalRunner, label_behavior
 from experiments.self_prediction.labeled import Labeled
 from experiments.self_prediction.refreshed import RefreshedLabels
 from experiments.self_prediction.reinforcement import Reinforce
-from experiments.tasks import Item, Judgment
 from hooks import Model
 from tests.conftest import make_tiny_model
-from tests.experiments.parity import ParityTask
 from tests.experiments.self_prediction.menu import (
     QUESTION,
+    SaysA,
     labeled,
     menu_model,
     token_of,
     trainable,
 )
-
-
-class SaysA(ParityTask):
-    """Will I answer A? An answer that is neither A nor B is unscored."""
-
-    name = "says_a"
-    max_new_tokens = 1
-
-    def judge(self, items: list[Item], completions: list[str]) -> list[Judgment]:  # type: ignore[override]
-        return [Judgment({"A": 1, "B": 0}.get(text), text) for text in completions]
 
 
 def part_of(outcomes: list[int], first: int = 0) -> Labeled:

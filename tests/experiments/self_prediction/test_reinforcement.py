@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 import torch
 
 from experiments.self_prediction import reinforcement
+from experiments.self_prediction.labeled import Labeled
+from experiments.self_prediction.refreshed import RefreshedLabels
 from experiments.self_prediction.reinforcement import Reinforce
+from experiments.self_prediction.training import TrainSettings, train
 from hooks import Completion, Model, Prompt, render
 from tests.conftest import make_tiny_model
 from tests.experiments.self_prediction.menu import (
     QUESTION,
+    SaysA,
     labeled,
     menu_model,
     token_of,
@@ -189,6 +194,49 @@ def test_longer_answers_end_at_their_stop_token() -> None:
     assert max(map(len, answers)) == 8
     assert any(tokens[-1] == stop for tokens in answers)
     assert all(stop not in tokens[:-1] for tokens in answers)
+
+
+class KilledError(Exception):
+    """The process ended here."""
+
+
+def test_a_killed_training_ends_with_the_same_bits(tmp_path: Path) -> None:
+    settings = TrainSettings(steps=9, learning_rate=1e-3, evaluate_every=3, checkpoint_every=4)
+
+    def trained(folder: Path, killed_at: int | None = None) -> dict[str, torch.Tensor]:
+        model = menu_model()
+        part = Labeled(SaysA(), labeled([1, 0, 0, 1]).items, np.array([1, 0, 0, 1]))
+        folder.mkdir(exist_ok=True)
+        objective = Reinforce(
+            model,
+            part,
+            part,
+            [QUESTION],
+            trainable(model),
+            batch=3,
+            temperature=2.0,
+            answer_tokens=1,
+            refreshed=RefreshedLabels(model, 3, folder / "labels.jsonl"),
+        )
+        real = objective.losses
+
+        def losses(step: int) -> Iterator[torch.Tensor]:
+            if step == killed_at:
+                raise KilledError
+            yield from real(step)
+
+        objective.losses = losses  # type: ignore[method-assign]
+        train(objective, settings, folder)
+        return {name: value.detach().clone() for name, value in objective.parameters.items()}
+
+    whole = trained(tmp_path / "whole")
+    with pytest.raises(KilledError):
+        trained(tmp_path / "killed", killed_at=7)
+    again = trained(tmp_path / "killed")
+    untrained = trainable(menu_model())
+    for name, value in whole.items():
+        assert torch.equal(again[name], value)
+        assert not torch.equal(untrained[name], value)
 
 
 @pytest.mark.parametrize(
