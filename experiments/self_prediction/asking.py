@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from scipy.special import expit
 
 from experiments.behavior import LocalRunner
-from experiments.elicitation import generate_answers, option_spellings
+from experiments.elicitation import ANSWER_TOKENS, generate_answers, option_spellings
 from experiments.predictors import averaged_log_odds
 from experiments.self_prediction.labeled import Labeled
 from experiments.self_prediction.predicted import Predicted
 from experiments.tasks import Elicitation, Task
-from hooks import Model
+from hooks import CaptureSpec, Kept, Model, Prompt, plan_capture
+
+_LEAST = CaptureSpec(sites=("resid_post",), layers=(0,), positions=("prompt_last",))
+"""A capture takes some state; it is not looked at."""
+_TIMED = 4
+"""Items whose answers are timed."""
 
 
 def trained_questions(task: Task, wordings: int) -> tuple[Elicitation, ...]:
@@ -31,30 +38,47 @@ def other_questions(task: Task, wordings: int) -> tuple[Elicitation, ...]:
 
 
 def ask(model: Model, items: Labeled, questions: Sequence[Elicitation]) -> Predicted:
-    """Put all questions about every item.
+    """Put all questions about every item, each read once.
 
     The score is METHODS' verbal score: the mean over questions of z-scored log-odds. The probability is the mean over
-    questions of that of the option, among both. The answer in words is that to the first question, and the seconds are
-    its.
+    questions of that of the option, among both. The answer in words is that to the first question. The seconds are
+    those of asking it by itself, of a few items side by side.
     """
-    run = LocalRunner(model)
     prompts = {question: [question.prompt(item) for item in items.items] for question in questions}
-    logprobs = run.option_logprobs(
-        [prompt for own in prompts.values() for prompt in own], option_spellings(questions)
-    )
-    log_odds = np.stack(
-        [
-            (logprobs[question.yes] - logprobs[question.no])[i * len(items) : (i + 1) * len(items)]
-            for i, question in enumerate(questions)
-        ]
-    ).astype(np.float64)
-    start = time.perf_counter()
     first = questions[0]
-    answers = generate_answers(run, {first: prompts[first]})[first.name]
-    seconds = (time.perf_counter() - start) / len(items)
+    answered = {prompt.id: prompt for prompt in prompts[first]}
+    options = option_spellings(questions)
+    plan = plan_capture(
+        model, [p for own in prompts.values() for p in own], _LEAST, options=options
+    )
+    logprobs: dict[str, dict[str, float]] = {word: {} for word in options}
+    with TemporaryDirectory() as folder:
+        run = LocalRunner(model, store=Path(folder) / "answers.jsonl")
+
+        def answer(kept: Kept) -> None:
+            read = [answered[one.id] for one in kept.batch.prompts if one.id in answered]
+            if read:
+                run.complete_read(read, ANSWER_TOKENS, kept)
+
+        for read in plan.run((), answer):
+            for word, values in read.option_logprobs.items():
+                logprobs[word] |= dict(zip(read.ids, values.tolist(), strict=True))
+        answers = generate_answers(run, {first: prompts[first]})[first.name]
+    log_odds = np.array(
+        [
+            [logprobs[question.yes][prompt.id] - logprobs[question.no][prompt.id] for prompt in own]
+            for question, own in prompts.items()
+        ]
+    )
     return Predicted(
         score=averaged_log_odds(log_odds, np.zeros((1, len(items)), dtype=np.int64))[0],
         probability=expit(log_odds).mean(axis=0),
         answer=tuple(first.parse(answer)[0] for answer in answers),
-        seconds=seconds,
+        seconds=_seconds_an_answer(model, first, prompts[first][:_TIMED]),
     )
+
+
+def _seconds_an_answer(model: Model, question: Elicitation, prompts: Sequence[Prompt]) -> float:
+    start = time.perf_counter()
+    generate_answers(LocalRunner(model), {question: prompts})
+    return (time.perf_counter() - start) / len(prompts)

@@ -41,7 +41,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n": 160,
         "sizes": (1,),
         "control_seeds": 1,
-        "steps": 24,
+        "steps": 16,
+        "learning_rate": 1e-3,
         "batch": 8,
         "group": 6,
         "evaluate_every": 8,
@@ -104,6 +105,9 @@ class TeachConfig(BaseModel):
     group: int = Field(default=8, ge=2)
     """Answers to a prompt that reinforcement learning draws."""
     temperature: float = Field(default=1.0, gt=0)
+    refresh_every: int | None = Field(default=None, ge=1)
+    """Steps of reinforcement learning after which the model acts anew, and what it then does is the truth; None keeps
+    the labels. Of true labels alone."""
     learning_rate: float = Field(default=5e-4, gt=0)
     """Of the adapters."""
     head_learning_rate: float = Field(default=3e-3, gt=0)

@@ -173,9 +173,14 @@ def check_material(config: TeachConfig) -> None:
     """Refuse what could only fail later.
 
     Raises:
-        ValueError: more items are wanted of a task that none can be made of.
+        ValueError: more items are wanted of a task that none can be made of, or more wordings than a task has.
     """
     for task in config.tasks:
+        n_wordings = len(RUNNABLE[task].elicitations) // 2
+        if config.wordings >= n_wordings:
+            raise ValueError(
+                f"wordings: task {task!r} has {n_wordings}, of which one is held out; give at most {n_wordings - 1}"
+            )
         if max(config.sizes) > 1 and task not in BANKS:
             raise ValueError(
                 f"sizes: no items can be made of task {task!r} (only of {', '.join(BANKS)}); give sizes: [1]"

@@ -28,6 +28,7 @@ from experiments.self_prediction.material import Material, Tests, held_out_of
 from experiments.self_prediction.place import Place
 from experiments.self_prediction.predicted import Predicted
 from experiments.self_prediction.readers import read_by_probe, read_by_text
+from experiments.self_prediction.refreshed import RefreshedLabels
 from experiments.self_prediction.reinforcement import Reinforce
 from experiments.self_prediction.training import Objective, Trained, TrainSettings, train
 from experiments.self_prediction.verbal import SayIt
@@ -246,6 +247,7 @@ class Teacher:
                 reward="format" if self.cell.labels == "format" else "score",
                 accumulate=config.accumulate,
                 seed=self._seed,
+                refreshed=self._refreshed(),
             )
         words = None
         if method in ("sft", "joint_stop_gradient"):
@@ -275,6 +277,14 @@ class Teacher:
             words=words,
             stop_gradient=method == "joint_stop_gradient",
         )
+
+    def _refreshed(self) -> RefreshedLabels | None:
+        every = self.config.refresh_every
+        if every is None or self.cell.labels != "true":
+            return None
+        store = self.folder / "refreshed.jsonl"
+        samples = self._own.task.min_samples
+        return RefreshedLabels(self.model, every, store, samples=samples, seed=self.config.seed)
 
     def _head(self) -> SelfPredictionHead:
         assert self.place is not None

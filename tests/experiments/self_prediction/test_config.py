@@ -44,6 +44,8 @@ def test_items_are_made_only_where_they_can_be() -> None:
     check_material(teach_config())
     with pytest.raises(ValueError, match=r"sizes: no items can be made of task 'parity'"):
         check_material(teach_config(sizes=(1, 3)))
+    with pytest.raises(ValueError, match=r"wordings: task 'parity' has 2, .* give at most 1"):
+        check_material(teach_config(wordings=2))
 
 
 def test_every_method_meets_every_size_seed_and_control() -> None:
