@@ -228,7 +228,9 @@ def put_in(
     places = {}
     for path, linear in before.items():
         parent, _, name = path.rpartition(".")
-        places[path] = _Place(module.get_submodule(parent), name, linear)
+        place = places[path] = _Place(module.get_submodule(parent), name, linear)
+        for half in (place.layer.lora_A, place.layer.lora_B):
+            half[_NAME].float()  # steps are smaller than what bfloat16 tells apart
     return Adapters(module, places, about or {})
 
 
