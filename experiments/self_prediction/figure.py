@@ -69,9 +69,7 @@ def _forest(task: str, rows: Sequence[Mapping[str, Any]]) -> Any:
             if row["test"] == test:
                 _draw_point(axis, row, metric, labels.index(method_label(row)))
         axis.set_title(TESTS[test] if metric == "auroc" else "skill of answers", loc="left")
-        axis.set_xlabel(
-            "AUROC" if metric == "auroc" else "strict score above\nthe best constant"
-        )
+        axis.set_xlabel("AUROC" if metric == "auroc" else "strict score above\nthe best constant")
         axis.grid(axis="y", visible=False)
         axis.tick_params(axis="y", length=0)
         if metric == "auroc":
@@ -98,7 +96,7 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
-    lows = [row["auroc_ci"][0] for row in rows if row["auroc_ci"][0] is not None]
+    lows: list[float] = [row["auroc_ci"][0] for row in rows if row["auroc_ci"][0] is not None]
     return max(0.0, min([0.35, *lows]) - 0.03)
 
 

@@ -83,9 +83,9 @@ class Labeled:
         )
 
 
-def labeled_of(task: Task, items: Sequence[Item], outcome: ArrayLike) -> Labeled:
-    """Items with their outcomes; those whose outcome is NaN or None could not be scored and are left out."""
-    values = np.asarray(outcome, dtype=float)
+def labeled_of(task: Task, items: Sequence[Item], outcome: Sequence[int | None]) -> Labeled:
+    """Items with their outcomes; those whose outcome is None could not be scored and are left out."""
+    values = np.array(outcome, dtype=float)
     scored = ~np.isnan(values)
     kept = tuple(item for item, is_scored in zip(items, scored, strict=True) if is_scored)
     return Labeled(task, kept, values[scored].astype(np.int64))

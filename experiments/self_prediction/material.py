@@ -120,7 +120,7 @@ class Material:
         return train, validation
 
     def _as_peer(self, part: Labeled) -> Labeled:
-        did = [self.peer.get(id, np.nan) for id in part.ids]
+        did = [self.peer.get(id) for id in part.ids]
         return labeled_of(part.task, part.items, did)
 
     def states(self, place: Place, ids: list[str]) -> Float[np.ndarray, "item d_model"]:

@@ -204,11 +204,14 @@ def _elsewhere_table(rows: Sequence[Mapping[str, Any]]) -> str:
     for label, own in by_label.items():
         cells = []
         for test in tests:
-            row = own.get(test)
+            found = own.get(test)
             cells += (
                 [MISSING] * 2
-                if row is None
-                else [estimate(row["auroc"], row["auroc_ci"]), number(row["skill"], signed=True)]
+                if found is None
+                else [
+                    estimate(found["auroc"], found["auroc_ci"]),
+                    number(found["skill"], signed=True),
+                ]
             )
         lines.append((label, *cells))
     header = [part for test in tests for part in (f"{TESTS[test]}: AUROC", "skill")]
@@ -220,7 +223,7 @@ def _cost_table(rows: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -
         "method", "training, s", "steps", "s a step", "peak memory", "added ms a prediction",
         "perplexity", "multiple choice", "diagnosis",
     )  # fmt: skip
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (
             method_label(row),
             number(row["seconds"], decimals=1),

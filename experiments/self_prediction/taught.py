@@ -41,7 +41,7 @@ class Taught:
 
     Attributes:
         predicted: by test.
-        n_train, n_validation: items that were learned from, and stopped by.
+        n_items: that were learned from, and stopped by.
         seconds: of training, or of fitting.
         place: where a probe or a head reads.
         trained: what `train` says of the steps; None of what takes none.
@@ -50,8 +50,7 @@ class Taught:
     """
 
     predicted: Mapping[str, Predicted]
-    n_train: int = 0
-    n_validation: int = 0
+    n_items: tuple[int, int] = (0, 0)
     seconds: float = 0.0
     place: Site | None = None
     trained: Mapping[str, Any] | None = None
@@ -62,8 +61,8 @@ class Taught:
         """The result file, without the cell's settings."""
         return {
             "predicted": {test: one.to_json() for test, one in self.predicted.items()},
-            "n_train": self.n_train,
-            "n_validation": self.n_validation,
+            "n_train": self.n_items[0],
+            "n_validation": self.n_items[1],
             "seconds": round(self.seconds, 3),
             "place": None if self.place is None else list(self.place),
             "trained": self.trained,
@@ -107,18 +106,21 @@ class Teacher:
                 diagnosis=self._diagnosis(partial(diagnose, self.config, self.config.model)),
             )
         train_part, validation = self._own.training(self.cell)
-        counts = {"n_train": len(train_part), "n_validation": len(validation)}
+        n_items = len(train_part), len(validation)
         start = time.perf_counter()
         if method in ("probe", "text"):
             seen = train_part.joined(validation)
+            place: Site | None
             if method == "probe":
                 place, predicted = read_by_probe(self._own, seen, self._tests, self._seed)
             else:
-                place, predicted = None, read_by_text(seen, self._tests, self._seed)
-            return Taught(predicted, **counts, seconds=time.perf_counter() - start, place=place)
+                place = None
+                predicted = read_by_text(seen, self._tests, self._seed)
+            seconds = time.perf_counter() - start
+            return Taught(predicted, n_items, seconds, place)
         if method == "head":
-            return self._frozen_head(train_part, validation, counts)
-        return self._trained_trunk(train_part, validation, counts)
+            return self._frozen_head(train_part, validation)
+        return self._trained_trunk(train_part, validation)
 
     @property
     def _own(self) -> Material:
@@ -172,9 +174,7 @@ class Teacher:
             items = items.joined(parts.other_templates)
         return of(items, self.folder / "diagnosis")
 
-    def _frozen_head(
-        self, train_part: Labeled, validation: Labeled, counts: Mapping[str, int]
-    ) -> Taught:
+    def _frozen_head(self, train_part: Labeled, validation: Labeled) -> Taught:
         assert self.place is not None
         states = [self._own.states(self.place, part.ids) for part in (train_part, validation)]
         head = self._head()
@@ -193,11 +193,15 @@ class Teacher:
             test: self._read(head, of.states(self.place, items.ids))
             for test, (of, items) in self._tests.items()
         }
-        return self._taught(predicted, counts, trained, place=self.place)
+        return Taught(
+            predicted,
+            (len(train_part), len(validation)),
+            trained.seconds,
+            self.place,
+            trained=asdict(trained),
+        )
 
-    def _trained_trunk(
-        self, train_part: Labeled, validation: Labeled, counts: Mapping[str, int]
-    ) -> Taught:
+    def _trained_trunk(self, train_part: Labeled, validation: Labeled) -> Taught:
         assert self.cell.method in TRAINS_TRUNK
         head = None
         if self.place is not None:
@@ -221,8 +225,14 @@ class Teacher:
             if head is None:
                 diagnosis = self._diagnosis(partial(diagnose_trained, self.config, adapters))
             ability = measure_ability(self.model)
-        return self._taught(
-            predicted, counts, trained, place=self.place, ability=ability, diagnosis=diagnosis
+        return Taught(
+            predicted,
+            (len(train_part), len(validation)),
+            trained.seconds,
+            self.place,
+            trained=asdict(trained),
+            ability=ability,
+            diagnosis=diagnosis,
         )
 
     def _objective(
@@ -306,18 +316,3 @@ class Teacher:
         for read in capture(self.model, [item.prompt() for item in items.items], spec):
             rows |= dict(zip(read.ids, read.sites[self.place[0]][:, 0, 0].numpy(), strict=True))
         return np.stack([rows[id] for id in items.ids])
-
-    def _taught(
-        self,
-        predicted: Mapping[str, Predicted],
-        counts: Mapping[str, int],
-        trained: Trained,
-        **about: Any,
-    ) -> Taught:
-        return Taught(
-            predicted,
-            **counts,
-            seconds=trained.seconds,
-            trained=asdict(trained),
-            **about,
-        )

@@ -76,7 +76,7 @@ def test_labeled_items_are_checked() -> None:
         labeled.relabeled(np.full(len(labeled), 2))
     with pytest.raises(ValueError, match="stands in both parts"):
         labeled.joined(labeled.take([3]))
-    unscored = [1.0, np.nan, 0.0, None, 1.0, 1.0, 0.0, 0.0]
+    unscored = [1, None, 0, None, 1, 1, 0, 0]
     kept = labeled_of(labeled.task, labeled.items, unscored)
     assert kept.ids == [labeled.ids[i] for i in (0, 2, 4, 5, 6, 7)]
     assert kept.outcome.tolist() == [1, 0, 1, 1, 0, 0]

@@ -76,6 +76,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def row_of(results: dict[str, Any], **named: Any) -> dict[str, Any]:
+    row: dict[str, Any]
     (row,) = [r for r in results["rows"] if all(r[k] == v for k, v in named.items())]
     return row
 
