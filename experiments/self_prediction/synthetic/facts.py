@@ -12,7 +12,11 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-_LONGEST_NUMBER = 4
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _YEAR = 2020
 """From which ages are counted back to years of birth."""
 
@@ -34,6 +38,8 @@ class Pools:
     names: Sequence[str]
     units: Sequence[Unit]
     capitals: Mapping[str, tuple[str, ...]]
+    plurals: Mapping[str, str]
+    verbs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,19 +61,17 @@ class Fact:
     shares: tuple[str, ...] = ()
 
 
-def _number(rng: np.random.Generator, least: int = 1, most: int = _LONGEST_NUMBER) -> int:
-    """A number of any length alike: its digits decide how hard it is to reckon with."""
-    digits = int(rng.integers(least, most + 1))
+def _number(rng: np.random.Generator, *shares: float) -> int:
+    """A number from 2 on; `shares` are of numbers with one digit, two digits and so on: they decide how hard it is."""
+    digits = 1 + int(rng.choice(len(shares), p=np.array(shares) / sum(shares)))
     return int(rng.integers(max(2, 10 ** (digits - 1)), 10**digits))
 
 
-def _two(rng: np.random.Generator, least: int = 1, most: int = _LONGEST_NUMBER) -> tuple[int, int]:
-    """Two different numbers of the same length, in any order."""
-    digits = int(rng.integers(least, most + 1))
-    first = _number(rng, digits, digits)
-    second = first
+def _two(rng: np.random.Generator, *shares: float) -> tuple[int, int]:
+    """Two different numbers, in any order."""
+    first = second = _number(rng, *shares)
     while second == first:
-        second = _number(rng, digits, digits)
+        second = _number(rng, *shares)
     return first, second
 
 
@@ -79,72 +83,93 @@ def operands(a: int, b: int) -> tuple[str, ...]:
 
 def addition(rng: np.random.Generator, pools: Pools) -> Fact:
     """The sum of two numbers."""
-    a, b = _number(rng), _number(rng)
+    a, b = _number(rng, 4, 3, 1), _number(rng, 4, 3, 1)
     low, high = sorted((a, b))
     return Fact({"a": a, "b": b}, (str(a + b),), f"{low}+{high}", shares=operands(a, b))
 
 
 def subtraction(rng: np.random.Generator, pools: Pools) -> Fact:
     """A number minus a smaller one."""
-    b, a = sorted(_two(rng))
+    b, a = sorted(_two(rng, 4, 3, 1))
     return Fact({"a": a, "b": b}, (str(a - b),), f"{a}-{b}", shares=operands(a, b))
 
 
 def three_terms(rng: np.random.Generator, pools: Pools) -> Fact:
     """The sum of three numbers."""
-    digits = int(rng.integers(1, 4))
-    a, b, c = (_number(rng, digits, digits) for _ in range(3))
+    a, b, c = (_number(rng, 4, 1) for _ in range(3))
     key = "+".join(map(str, sorted((a, b, c))))
     return Fact({"a": a, "b": b, "c": c}, (str(a + b + c),), key)
 
 
 def multiplication(rng: np.random.Generator, pools: Pools) -> Fact:
-    """The product of two numbers, the second of at most two digits."""
-    a, b = _number(rng, 1, 3), _number(rng, 1, 2)
+    """The product of two numbers of at most two digits."""
+    a, b = _number(rng, 3, 1), _number(rng, 3, 1)
     low, high = sorted((a, b))
     return Fact({"a": a, "b": b}, (str(a * b),), f"{low}x{high}", shares=operands(a, b))
 
 
 def division(rng: np.random.Generator, pools: Pools) -> Fact:
     """A division without rest."""
-    a, b = _number(rng, 1, 2), _number(rng, 1, 2)
+    a, b = _number(rng, 3, 1), _number(rng, 3, 1)
     fields = {"product": a * b, "a": a}
     return Fact(fields, (str(b),), f"{a * b}/{a}", shares=operands(a, b))
 
 
-def percent(rng: np.random.Generator, pools: Pools) -> Fact:
-    """A share in percent that is a whole number."""
-    p = 5 * int(rng.integers(1, 20))
-    whole = 20 * int(rng.integers(1, 100))
-    return Fact({"p": p, "whole": whole}, (str(p * whole // 100),), f"{p}% of {whole}")
+def next_number(rng: np.random.Generator, pools: Pools) -> Fact:
+    """The number after another."""
+    a = _number(rng, 1, 2, 2, 2, 1)
+    return Fact({"a": a}, (str(a + 1),), f"after {a}")
+
+
+def double(rng: np.random.Generator, pools: Pools) -> Fact:
+    """Twice a number."""
+    a = _number(rng, 1, 3, 2)
+    return Fact({"a": a}, (str(2 * a),), f"double {a}", shares=operands(2, a))
+
+
+def half(rng: np.random.Generator, pools: Pools) -> Fact:
+    """Half of an even number."""
+    a = _number(rng, 1, 3, 1)
+    return Fact({"even": 2 * a}, (str(a),), f"half of {2 * a}", shares=operands(2, a))
 
 
 def weekday(rng: np.random.Generator, pools: Pools) -> Fact:
     """The day of the week so many days later."""
-    day, n = int(rng.integers(7)), int(rng.integers(2, 31))
+    day, n = int(rng.integers(7)), int(rng.integers(2, 15))
     return Fact({"day": DAYS[day], "n": n}, (DAYS[(day + n) % 7],), f"{DAYS[day]}+{n}")
-
-
-def weekday_before(rng: np.random.Generator, pools: Pools) -> Fact:
-    """The day of the week so many days before."""
-    day, n = int(rng.integers(7)), int(rng.integers(2, 31))
-    return Fact({"day": DAYS[day], "n": n}, (DAYS[(day - n) % 7],), f"{DAYS[day]}-{n}")
 
 
 def month(rng: np.random.Generator, pools: Pools) -> Fact:
     """The month so many months later."""
-    first, n = int(rng.integers(12)), int(rng.integers(2, 31))
+    first, n = int(rng.integers(12)), int(rng.integers(2, 14))
     return Fact(
         {"month": MONTHS[first], "n": n}, (MONTHS[(first + n) % 12],), f"{MONTHS[first]}+{n}"
     )
 
 
+def _years(rng: np.random.Generator) -> tuple[int, int, dict[str, object]]:
+    born, n = int(rng.integers(1400, 1990)), int(rng.choice([1, 2, 3, 4, 5, 10, 20, 50, 100]))
+    return born, n, {"born": born, "n": n, "died": born + n}
+
+
 def year(rng: np.random.Generator, pools: Pools) -> Fact:
-    """The years between two years."""
-    born = int(rng.integers(1400, 1950))
-    n = int(rng.integers(2, 71))
-    fields = {"born": born, "died": born + n}
-    return Fact(fields, (str(n),), f"{born}-{born + n}", shares=operands(born, born + n))
+    """The year so many years before another."""
+    born, n, fields = _years(rng)
+    return Fact(fields, (str(born),), f"year {born + n}-{n}")
+
+
+def year_after(rng: np.random.Generator, pools: Pools) -> Fact:
+    """The year so many years after another."""
+    born, n, fields = _years(rng)
+    return Fact(fields, (str(born + n),), f"year {born}+{n}")
+
+
+def century(rng: np.random.Generator, pools: Pools) -> Fact:
+    """The century of a year, the first of which ends in 1."""
+    born = int(rng.integers(1001, 2001))
+    number = (born + 99) // 100
+    ending = {1: "st", 21: "st", 2: "nd", 3: "rd"}.get(number, "th")
+    return Fact({"born": born}, (str(number), f"{number}{ending}"), f"century of {born}")
 
 
 def _word(rng: np.random.Generator, pools: Pools) -> str:
@@ -161,14 +186,6 @@ def last_letter(rng: np.random.Generator, pools: Pools) -> Fact:
     """The last letter of a word."""
     word = _word(rng, pools)
     return Fact({"word": word}, (word[-1],), f"last of {word}", shares=(f"word:{word}",))
-
-
-def nth_letter(rng: np.random.Generator, pools: Pools) -> Fact:
-    """A letter within a word, counted from 1."""
-    word = _word(rng, pools)
-    n = int(rng.integers(2, len(word)))
-    fields = {"word": word, "n": n}
-    return Fact(fields, (word[n - 1],), f"{n} of {word}", shares=(f"word:{word}",))
 
 
 def length(rng: np.random.Generator, pools: Pools) -> Fact:
@@ -188,7 +205,7 @@ def smaller(rng: np.random.Generator, pools: Pools) -> Fact:
 
 
 def _of_two_numbers(rng: np.random.Generator, chosen: Callable[..., int]) -> Fact:
-    a, b = _two(rng, least=2)
+    a, b = _two(rng, 0, 2, 2, 1)
     key = f"{chosen.__name__} of {min(a, b)},{max(a, b)}"
     choices = (str(a), str(b))
     return Fact({"a": a, "b": b}, (str(chosen(a, b)),), key, choices, operands(a, b))
@@ -214,13 +231,13 @@ def older(rng: np.random.Generator, pools: Pools) -> Fact:
 
 def parity(rng: np.random.Generator, pools: Pools) -> Fact:
     """Whether a number is even."""
-    a = _number(rng, 2)
+    a = _number(rng, 1, 2, 2, 1)
     return Fact({"a": a}, (("even", "odd")[a % 2],), f"parity of {a}", ("even", "odd"))
 
 
 def _converted(rng: np.random.Generator, pools: Pools) -> tuple[Unit, int, dict[str, object]]:
     unit = pools.units[int(rng.integers(len(pools.units)))]
-    n = int(rng.integers(2, 41))
+    n = int(rng.integers(2, 13))
     return unit, n, {"n": n, "total": n * unit.factor, "small": unit.small, "large": unit.large}
 
 
@@ -234,6 +251,44 @@ def convert_down(rng: np.random.Generator, pools: Pools) -> Fact:
     """How many of a large unit are some of a small one."""
     unit, n, fields = _converted(rng, pools)
     return Fact(fields, (str(n),), f"{n * unit.factor} {unit.small} in {unit.large}")
+
+
+def in_digits(rng: np.random.Generator, pools: Pools) -> Fact:
+    """A number in words."""
+    a = _number(rng, 0, 2, 3, 2)
+    return Fact({"words": in_words(a)}, (str(a),), f"digits of {a}")
+
+
+def in_words(number: int) -> str:
+    """A number under ten thousand in English.
+
+    >>> in_words(2047), in_words(310)
+    ('two thousand forty-seven', 'three hundred ten')
+    """
+    for size, name in ((1000, "thousand"), (100, "hundred")):
+        if number >= size:
+            above, rest = divmod(number, size)
+            return f"{in_words(above)} {name}" + (f" {in_words(rest)}" if rest else "")
+    tens, units = divmod(number, 10)
+    if number < len(_SMALL):
+        return _SMALL[number]
+    return _TENS[tens] + (f"-{_SMALL[units]}" if units else "")
+
+
+def plural(rng: np.random.Generator, pools: Pools) -> Fact:
+    """The plural of a word."""
+    word, form = _pair(rng, pools.plurals)
+    return Fact({"word": word}, (form,), f"plural of {word}", shares=(f"singular:{word}",))
+
+
+def past(rng: np.random.Generator, pools: Pools) -> Fact:
+    """The past tense of a verb."""
+    verb, form = _pair(rng, pools.verbs)
+    return Fact({"verb": verb}, (form,), f"past of {verb}")
+
+
+def _pair(rng: np.random.Generator, table: Mapping[str, str]) -> tuple[str, str]:
+    return list(table.items())[int(rng.integers(len(table)))]
 
 
 def _country(rng: np.random.Generator, pools: Pools) -> tuple[str, tuple[str, ...]]:
@@ -267,16 +322,18 @@ FACTS: Mapping[str, Callable[[np.random.Generator, Pools], Fact]] = {
         addition,
         subtraction,
         three_terms,
+        next_number,
         multiplication,
+        double,
+        half,
         division,
-        percent,
         weekday,
-        weekday_before,
         month,
         year,
+        year_after,
+        century,
         first_letter,
         last_letter,
-        nth_letter,
         length,
         larger,
         smaller,
@@ -285,8 +342,11 @@ FACTS: Mapping[str, Callable[[np.random.Generator, Pools], Fact]] = {
         parity,
         convert_up,
         convert_down,
+        in_digits,
         capital,
         capital_of,
+        plural,
+        past,
     )
 }
 """By the kind that the wordings stand under."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -90,7 +90,10 @@ class DifficultyBank:
     def _pools(self) -> Pools:
         units = [Unit(**unit) for unit in self._data["units"]]
         capitals = dict(capitals_of_rules().values())
-        return Pools(self._data["words"], self._data["names"], units, capitals)
+        data = self._data
+        words = [*data["words"], *data["plurals"]]
+        plurals = data["plurals"] | _regular(set(data["words"]) - set(data["uncountable"]))
+        return Pools(words, data["names"], units, capitals, plurals, data["verbs"])
 
     @cached_property
     def _wordings(self) -> list[Wording]:
@@ -119,6 +122,11 @@ class DifficultyBank:
             "last letter": f'What is the last letter of the word "{word}"?',
             "capital": f"What is the capital of {country}?",
         }[kind]
+
+
+def _regular(words: Iterable[str]) -> dict[str, str]:
+    """Plurals that are the word and an s, where the last letter leaves no doubt of it."""
+    return {word: f"{word}s" for word in sorted(words) if word[-1] in "bdegklmnprtw"}
 
 
 def _fact(written: WrittenQuestion) -> Fact:

@@ -9,11 +9,12 @@ import pytest
 
 from experiments.self_prediction.synthetic import BANKS, Draft
 from experiments.self_prediction.synthetic.draft import Request
-from experiments.self_prediction.synthetic.facts import DAYS
+from experiments.self_prediction.synthetic.facts import DAYS, FACTS, Pools, in_words
 from experiments.self_prediction.synthetic.sieve import Sieve
 from experiments.tasks import TASKS
 
 N = 400
+POOLS = Pools((), (), (), {}, {}, {})
 
 
 def drafts(name: str, n: int = N, seed: int = 0) -> list[Draft]:
@@ -59,14 +60,14 @@ def test_numbers_are_reckoned_as_python_does() -> None:
     signs = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
     for draft in drafts("difficulty", 3 * N):
         item = draft.item
-        found = re.fullmatch(r"Please compute (\d+) ([-+x]) (\d+)\.", item.text)
+        found = re.fullmatch(r"Compute (\d+) ([-+x]) (\d+)\. .*", item.text)
         if found:
             value = signs[found[2]](int(found[1]), int(found[3]))
             assert item.answers == (str(value),), item.text
             checked += 1
-        shared = re.fullmatch(r"(\d+) coins are shared equally by (\d+) people\..*", item.text)
+        shared = re.fullmatch(r"How many times does (\d+) fit into (\d+)\?.*", item.text)
         if shared:
-            assert int(shared[2]) * int(item.answers[0]) == int(shared[1])
+            assert int(shared[1]) * int(item.answers[0]) == int(shared[2])
             checked += 1
     assert checked > 20
 
@@ -75,15 +76,26 @@ def test_days_are_those_of_the_calendar() -> None:
     checked = 0
     for draft in drafts("difficulty", 3 * N):
         text = draft.item.text
-        found = re.fullmatch(
-            r"Today is (\w+)\. Which day of the week (is|was) it .*?(\d+) days.*", text
-        )
+        found = re.fullmatch(r"Today is (\w+)\. Which day is it in (\d+) days\? .*", text)
         if found:
-            days = int(found[3]) * (1 if found[2] == "is" else -1)
-            today = date(2024, 1, 1) + timedelta(days=DAYS.index(found[1]))
-            assert draft.item.answers == ((today + timedelta(days=days)).strftime("%A"),), text
+            day = date(2024, 1, 1) + timedelta(days=DAYS.index(found[1]) + int(found[2]))
+            assert draft.item.answers == (day.strftime("%A"),), text
             checked += 1
     assert checked > 10
+
+
+def test_numbers_in_words_are_read_back() -> None:
+    assert in_words(19) == "nineteen"
+    assert in_words(80) == "eighty"
+    assert in_words(9305) == "nine thousand three hundred five"
+    assert len({in_words(number) for number in range(10_000)}) == 10_000
+
+
+def test_a_century_ends_with_its_hundredth_year() -> None:
+    facts = [FACTS["century"](np.random.default_rng(i), POOLS) for i in range(300)]
+    century = {int(str(fact.fields["born"])): int(fact.answers[0]) for fact in facts}
+    assert any(born % 100 == 0 for born in century)
+    assert all(100 * (n - 1) < born <= 100 * n for born, n in century.items())
 
 
 def test_options_hold_the_answer() -> None:
