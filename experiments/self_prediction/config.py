@@ -41,7 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n": 160,
         "sizes": (1,),
         "control_seeds": 1,
-        "steps": 16,
+        "steps": 24,
         "learning_rate": 1e-3,
         "batch": 8,
         "group": 6,

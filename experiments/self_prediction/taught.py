@@ -18,7 +18,7 @@ from experiments.adapters import Adapters, adapted
 from experiments.self_prediction.ability import Ability, measure_ability
 from experiments.self_prediction.asking import ask, other_questions, trained_questions
 from experiments.self_prediction.cells import Cell
-from experiments.self_prediction.config import TRAINS_TRUNK, TeachConfig
+from experiments.self_prediction.config import IMMATERIAL, TRAINS_TRUNK, TeachConfig
 from experiments.self_prediction.diagnosis import diagnose, diagnose_trained
 from experiments.self_prediction.frozen import FrozenHead
 from experiments.self_prediction.heads import SelfPredictionHead, Shape, Target
@@ -159,7 +159,8 @@ class Teacher:
         )
 
     def _train(self, objective: Objective, settings: TrainSettings) -> Trained:
-        about = {"cell": self.cell.to_json(), "config": self.config.model_dump(mode="json")}
+        config = self.config.model_dump(mode="json", exclude=set(IMMATERIAL))
+        about = {"cell": self.cell.to_json(), "config": config}
         return train(objective, settings, self.folder, about=about)
 
     def _diagnosis(

@@ -15,6 +15,8 @@ from experiments.self_prediction.cells import Cell, plan_cells
 from experiments.self_prediction.comparison import compare
 from experiments.self_prediction.config import TeachConfig
 from experiments.self_prediction.folder import ComparisonFolder
+from experiments.self_prediction.material import loaded, open_material
+from hooks import load_model
 from tests.experiments.parity import save_tiny_model
 from tests.experiments.self_prediction.planted import teach_config
 
@@ -101,12 +103,22 @@ def test_one_that_was_killed_goes_on_to_the_same_numbers(
 
 
 def test_the_model_is_what_it_was(config: TeachConfig) -> None:
-    from experiments.self_prediction.material import loaded
-    from hooks import load_model
-
     fresh = load_model(config.model).module.state_dict()
     for name, weight in loaded(config.model, config.dtype).module.state_dict().items():
         assert torch.equal(weight, fresh[name])
+
+
+def test_more_workers_go_on_with_what_fewer_began(
+    config: TeachConfig, finished: tuple[Path, dict[str, Any]]
+) -> None:
+    """The cell is lost, its training is not."""
+    folder, results = finished
+    cell = Cell("parity", "head", "true", 1, 0)
+    ComparisonFolder(folder).cell(cell).unlink()
+    model = loaded(config.model, config.dtype)
+    more = config.model_copy(update={"workers": 2})
+    comparison.do_cell(more, ComparisonFolder(folder), cell, model, open_material(config, folder))
+    assert without_clock(compare(config, folder)) == without_clock(results)
 
 
 def test_another_comparison_is_refused(
