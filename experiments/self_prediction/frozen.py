@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from experiments.self_prediction.heads import SelfPredictionHead, Target
+from experiments.self_prediction.schedule import examples_of_step
 from experiments.self_prediction.splits import MIN_OF_CLASS, TooFewError
 
 Rows = Float[Tensor, "row column"] | Float[np.ndarray, "row column"]
@@ -75,8 +76,7 @@ class FrozenHead:
     def _chosen(self, step: int, n_rows: int) -> Tensor:
         if self._batch is None or self._batch >= n_rows:
             return torch.arange(n_rows)
-        rng = np.random.default_rng([self._seed, step])
-        return torch.from_numpy(rng.choice(n_rows, self._batch, replace=False))
+        return torch.from_numpy(examples_of_step(step, self._batch, n_rows, self._seed))
 
 
 def check_labels(targets: Sequence[Target], labels: Float[Tensor, "row target"], of: str) -> None:

@@ -79,8 +79,8 @@ def test_units_of_states_and_of_numbers_change_nothing(shape, seed, factor, shif
     np.testing.assert_allclose(
         (after["tokens"] - shift) / factor, before["tokens"], rtol=1e-3, atol=0.2
     )
-    assert float(other.loss(states * units + shift, moved)) == pytest.approx(
-        float(plain.loss(states, labels)), rel=1e-2
+    assert other.loss(states * units + shift, moved).item() == pytest.approx(
+        plain.loss(states, labels).item(), rel=1e-2
     )
 
 
