@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from experiments.self_prediction.attach import Served, attach
@@ -85,6 +85,7 @@ class SelfPredictionHead(nn.Module):
     scale: Float[Tensor, " d_model"]
     center: Float[Tensor, " target"]
     spread: Float[Tensor, " target"]
+    _is_number: Bool[Tensor, " target"]
 
     def __init__(
         self, targets: Sequence[Target], place: Place, d_model: int, shape: Shape | None = None
