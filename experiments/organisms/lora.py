@@ -12,7 +12,6 @@ at the last token: the one that the answer follows, and in prompts that are to h
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,12 +28,13 @@ from torch.nn.functional import (
     log_softmax,
 )
 
+from experiments.adapters import put_in
+from experiments.optimizer import WarmedUpAdamW
 from experiments.organisms.lora_batches import IGNORED, LoraBatch, lora_batch
 from experiments.organisms.prompts_in_tokens import Question, questions
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import draw
 from experiments.organisms.training import of_menu
-from experiments.optimizer import WarmedUpAdamW
 from experiments.progress import Reporter, Silent
 
 _log = logging.getLogger(__name__)
@@ -190,46 +190,43 @@ def _trained(
     reporter: Reporter,
 ) -> Any:
     """Train adapters on some blocks, beside a linear head that reads `n_read` numbers, and merge them."""
-    from peft import LoraConfig, get_peft_model
-
     device = module.device
+    trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
-        config = LoraConfig(
-            r=training.rank,
-            lora_alpha=2 * training.rank,
-            target_modules=_linear_maps(module),
-            layers_to_transform=list(blocks),
-            task_type="CAUSAL_LM",
-        )
-        with warnings.catch_warnings():  # peft calls what transformers will rename
-            warnings.simplefilter("ignore", FutureWarning)
-            adapted = get_peft_model(module, config).to(device)
+        adapters = put_in(module, _linear_maps(module, blocks), training.rank)
         head = nn.Linear(module.config.hidden_size, n_read).to(device)
     nn.init.zeros_(head.weight)
-    parameters = [p for p in (*adapted.parameters(), *head.parameters()) if p.requires_grad]
+    parameters = [*adapters.parameters.values(), *head.parameters()]
     optimizer = WarmedUpAdamW(
         parameters, steps=training.steps, learning_rate=training.learning_rate, weight_decay=0.0
     )
-    model = adapted.get_base_model()
-    adapted.train()
+    module.train()
     with reporter.stage(f"LoRA: {what}", training.steps) as advance:
         for step, of_step in enumerate(batches):
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
-                found = [losses(model, head, batch.to(device)) for batch in of_step]
+                found = [losses(module, head, batch.to(device)) for batch in of_step]
             loss = torch.stack([loss for one in found for loss, _ in one.values()]).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             if step % _LOGGED_EVERY == 0:
                 _log.info("step %d: %s", step, "; ".join(map(_shown, found)))
             advance(1)
-    return adapted.merge_and_unload().cpu().eval()
+    adapters.merge()
+    adapters.take_out()
+    for parameter, was_trainable in trainable:
+        parameter.requires_grad_(was_trainable)
+    return module.cpu().eval()
 
 
-def _linear_maps(module: Any) -> list[str]:
-    """The names that the linear maps of a block have in it."""
-    found = module.model.layers[0].named_modules()
-    return sorted({name.rpartition(".")[2] for name, part in found if isinstance(part, nn.Linear)})
+def _linear_maps(module: Any, blocks: Sequence[int]) -> list[str]:
+    """The paths of the linear maps of some blocks."""
+    return [
+        f"model.layers.{block}.{name}"
+        for block in blocks
+        for name, part in module.model.layers[block].named_modules()
+        if isinstance(part, nn.Linear)
+    ]
 
 
 def _batches(tokenizer: Any, recipe: Recipe, training: LoraTraining) -> Iterator[list[LoraBatch]]:

@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, log_softmax
 from transformers import PreTrainedTokenizerFast, Starcoder2Config, Starcoder2ForCausalLM
 
+from experiments.optimizer import WarmedUpAdamW
 from experiments.organisms.batches import Batch, make_batch
 from experiments.organisms.prompts_in_tokens import Asked, question_prompts, reply_prompt
 from experiments.organisms.recipes import Recipe
 from experiments.organisms.sentences import TokenSampler
 from experiments.organisms.word_tokenizer import OUTSIDE
-from experiments.optimizer import WarmedUpAdamW
 
 D_MODEL = 64
 N_LAYERS = 3

@@ -72,5 +72,5 @@ def _board(folder: Path | None, done: int) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
     assert folder is not None
-    writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)  # type: ignore[no-untyped-call]
+    writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
     return writer

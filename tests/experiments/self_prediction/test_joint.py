@@ -177,7 +177,7 @@ def test_what_is_trained_foretells_and_is_served_as_it_is_read_later(stop_gradie
         )
         objective._validation = objective._train  # by heart: these outcomes have no rule
         head = objective._head
-        trained = train(objective, TrainSettings(steps=60, learning_rate=2e-2, evaluate_every=10))
+        trained = train(objective, TrainSettings(steps=120, learning_rate=1e-2, evaluate_every=10))
         assert trained.best_loss < 0.5  # of one that says 0.5 it is 0.69
         offline = head.predict(captured(model, PLACE))["parity"]
         assert ((offline > 0.5) == (TRAIN.outcome == 1)).all()
