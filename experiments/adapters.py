@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from activations_cache import replace_file
-from experiments.records import make_folder, read_json, write_json
+from experiments.records import make_folder
 from hooks import Model
 from hooks.weights import quiet_transformers
+from probes.stem_files import StemFiles
 
 _NAME = "default"
 """peft's, of the one set of adapters."""
+_WHAT, _FORMAT = "adapters", 1
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,15 @@ class Adapters:
     """
 
     def __init__(
-        self, module: nn.Module, places: Mapping[str, _Place], about: Mapping[str, Any]
+        self,
+        module: nn.Module,
+        places: Mapping[str, _Place],
+        trainable: Sequence[tuple[nn.Parameter, bool]],
+        about: Mapping[str, Any],
     ) -> None:
         self._module = module
         self._places = places
+        self._trainable = trainable
         self._about = about
         self.parameters: Mapping[str, nn.Parameter] = {
             f"{path}.{side}": getattr(place.layer, f"lora_{side}")[_NAME].weight
@@ -65,11 +72,8 @@ class Adapters:
         Raises:
             OSError: it cannot be written.
         """
-        from safetensors.torch import save
-
-        tensors = {name: p.detach().cpu().contiguous() for name, p in self.parameters.items()}
-        replace_file(_tensors(stem), save(tensors))
-        write_json(stem.with_name(f"{stem.name}.json"), self._about)
+        tensors = {name: p.detach().cpu().numpy() for name, p in self.parameters.items()}
+        StemFiles(stem, _WHAT).write(tensors, {"format": _FORMAT, **self._about})
 
     def load(self, stem: Path) -> None:
         """Take the values that `save` wrote.
@@ -77,31 +81,18 @@ class Adapters:
         Raises:
             ValueError: they are of another model or of other adapters, or a file is damaged or missing.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        file = stem.with_name(f"{stem.name}.json")
-        if not file.exists():
-            raise ValueError(f"adapters: there is no {file}; give what Adapters.save was given")
-        about = read_json(file, "train them again")
+        files = StemFiles(stem, _WHAT)
+        about = files.described({name: type(own) for name, own in self._about.items()}, _FORMAT)
         for name, own in self._about.items():
-            if about.get(name) != own:
+            if about[name] != own:
                 raise ValueError(
-                    f"adapters: {stem} is of {name} {about.get(name)!r:.80}, and these are of {own!r:.80}"
+                    f"{_WHAT}: {stem} is of {name} {about[name]!r:.80}, and these are of {own!r:.80}"
                 )
-        try:
-            values = load_file(_tensors(stem))
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"adapters: {_tensors(stem)} cannot be read ({error}); train them again"
-            ) from None
-        if {name: value.shape for name, value in values.items()} != {
-            name: p.shape for name, p in self.parameters.items()
-        }:
-            raise ValueError(f"adapters: {_tensors(stem)} is damaged; train them again")
+        shapes = {name: tuple(p.shape) for name, p in self.parameters.items()}
+        values = files.tensors(about, shapes, np.float32)
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                parameter.copy_(values[name])
+                parameter.copy_(torch.from_numpy(values[name]))
 
     def write_merged(self, folder: Path, tokenizer: Any | None = None) -> None:
         """Write the model as it is now as an ordinary Hugging Face folder; the one in memory stays as it is.
@@ -137,10 +128,12 @@ class Adapters:
             place.layer.merge()
 
     def take_out(self) -> None:
-        """Put back what stood in the adapters' places."""
+        """Put back what stood in the adapters' places, and let be trained what could be before."""
         for place in self._places.values():
             setattr(place.parent, place.name, place.before)
         del self._module.peft_config
+        for parameter, was_trainable in self._trainable:
+            parameter.requires_grad_(was_trainable)
 
 
 def check_peft() -> None:
@@ -182,7 +175,6 @@ def adapted(
             )
     own = model.fingerprint
     about = {"weights": own["weights"], "config": own["config"], "rank": rank, "blocks": chosen}
-    trainable = [(p, p.requires_grad) for p in model.module.parameters()]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         adapters = put_in(model.module, _paths(model, chosen), rank, about)
@@ -190,8 +182,6 @@ def adapted(
         yield adapters
     finally:
         adapters.take_out()
-        for parameter, was_trainable in trainable:
-            parameter.requires_grad_(was_trainable)
 
 
 def put_in(
@@ -217,6 +207,7 @@ def put_in(
         raise ValueError(
             "adapters: the model carries some already; leave the block that put them in"
         )
+    trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     before = {path: module.get_submodule(path) for path in paths}
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=list(paths))
     with warnings.catch_warnings():  # peft calls what transformers will rename
@@ -231,7 +222,7 @@ def put_in(
         place = places[path] = _Place(module.get_submodule(parent), name, linear)
         for half in (place.layer.lora_A, place.layer.lora_B):
             half[_NAME].float()  # steps are smaller than what bfloat16 tells apart
-    return Adapters(module, places, about or {})
+    return Adapters(module, places, trainable, about or {})
 
 
 def _paths(model: Model, blocks: Sequence[int]) -> list[str]:
@@ -246,7 +237,3 @@ def _paths(model: Model, blocks: Sequence[int]) -> list[str]:
         for path, part in model.module.named_modules()
         if isinstance(part, nn.Linear | Conv1D) and id(part) in inside and id(part) not in read
     ]
-
-
-def _tensors(stem: Path) -> Path:
-    return stem.with_name(f"{stem.name}.safetensors")

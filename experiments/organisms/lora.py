@@ -191,7 +191,6 @@ def _trained(
 ) -> Any:
     """Train adapters on some blocks, beside a linear head that reads `n_read` numbers, and merge them."""
     device = module.device
-    trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
         adapters = put_in(module, _linear_maps(module, blocks), training.rank)
@@ -214,8 +213,6 @@ def _trained(
             advance(1)
     adapters.merge()
     adapters.take_out()
-    for parameter, was_trainable in trainable:
-        parameter.requires_grad_(was_trainable)
     return module.cpu().eval()
 
 

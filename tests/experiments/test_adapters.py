@@ -144,7 +144,7 @@ def test_saved_ones_come_back_and_those_of_others_are_refused(tmp_path: Path) ->
     with adapted(model, rank=2, seed=5) as adapters:
         adapters.load(tmp_path / "mine")
         assert logits(model).equal(expected)
-        with pytest.raises(ValueError, match=r"adapters: there is no .*other\.json"):
+        with pytest.raises(ValueError, match=r"adapters: no file .*other\.json"):
             adapters.load(tmp_path / "other")
     refused: list[tuple[Model, dict[str, Any], str]] = [
         (model, {"rank": 3}, "is of rank 2, and these are of 3"),
@@ -165,7 +165,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         adapters.save(tmp_path / "mine")
         tensors = tmp_path / "mine.safetensors"
         tensors.write_bytes(tensors.read_bytes()[:-9])
-        with pytest.raises(ValueError, match=r"mine\.safetensors cannot be read .* train them"):
+        with pytest.raises(ValueError, match=r"mine\.safetensors is damaged"):
             adapters.load(tmp_path / "mine")
 
 
