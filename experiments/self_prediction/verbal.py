@@ -66,7 +66,7 @@ class SayIt:
 
     def validate(self) -> float:
         """Mean over the validation items and all questions."""
-        return -float(continuation_logprobs(self._model, self._validation).double().mean())
+        return -float(continuation_logprobs(self._model, self._validation).detach().mean())
 
 
 def check_batches(train: Labeled, validation: Labeled, batch: int, accumulate: int) -> None:
