@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import yaml
+from jaxtyping import Float
 
 from experiments.neutral import neutral, perplexity
 from experiments.records import json_number
@@ -54,7 +55,16 @@ def _share_right(model: Model) -> float:
     with torch.inference_mode():
         logprobs = continuation_logprobs(model, asked).float().cpu().numpy()
     per_token = (logprobs / np.array(lengths)).reshape(len(questions), -1)
-    return float((per_token.argmax(axis=1) == 0).mean())
+    return share_of_first(per_token)
+
+
+def share_of_first(scores: Float[np.ndarray, "question answer"]) -> float:
+    """Share of questions whose first answer scores highest; of answers that tie each counts as its part.
+
+    Answers tie where a tokenizer does not tell their words apart.
+    """
+    highest = np.isclose(scores, scores.max(axis=1, keepdims=True), rtol=1e-6, atol=0)
+    return float((highest[:, 0] / highest.sum(axis=1)).mean())
 
 
 @cache

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
+from scipy.stats import t as student_t
 
 from experiments.records import json_number
 from experiments.self_prediction.predicted import Predicted
@@ -30,8 +31,9 @@ OUTCOMES = Choice(("0", "1"))
 class MethodScores:
     """One method on one test.
 
-    All are means over seeds; the intervals are clustered on groups. That of an AUROC of what was trained covers what
-    another training set would give too ("procedure" of METHODS section 3); the others are of these trainings.
+    All are means over seeds; the intervals are clustered on groups, and where seeds differ they are widened by what the
+    mean over other seeds would vary (Student's t). That of an AUROC of what was trained covers what another training
+    set would give too ("procedure" of METHODS section 3).
     `lenient` is None where no answer could be read. `calibration_error` has equal-mass bins.
     """
 
@@ -105,28 +107,55 @@ def score_seeds(
     strict = right.mean(axis=0)
     scores = np.stack([one.score for one in predicted])
     fold = np.zeros(len(outcome), dtype=np.int64)
+    aurocs = [float(same_fold_auroc(outcome, row, fold)) for row in scores]
+    strict_of_seeds = right.mean(axis=1).tolist()
     return MethodScores(
         n_items=len(outcome),
         n_groups=len(set(groups)),
         n_seeds=len(predicted),
         parse_rate=float(readable.mean()),
-        strict=mean_interval(strict, groups, bounds=(0.0, 1.0)),
+        strict=over_seeds(
+            mean_interval(strict, groups, bounds=(0.0, 1.0)), strict_of_seeds, bounds=(0.0, 1.0)
+        ),
         lenient=float(right[readable].mean()) if readable.any() else None,
-        skill=mean_interval(strict - constant, groups),
-        auroc=auroc_interval(
-            outcome,
-            scores,
-            np.tile(fold, (len(predicted), 1)),
-            groups,
-            estimand="procedure" if is_trained else "fixed",
+        skill=over_seeds(mean_interval(strict - constant, groups), strict_of_seeds),
+        auroc=over_seeds(
+            auroc_interval(
+                outcome,
+                scores,
+                np.tile(fold, (len(predicted), 1)),
+                groups,
+                estimand="procedure" if is_trained else "fixed",
+            ),
+            aurocs,
+            bounds=(0.0, 1.0),
         ),
         calibration_error=_mean(
             expected_calibration_error(outcome, one.probability) for one in predicted
         ),
         brier=_mean(brier_score(outcome, one.probability) for one in predicted),
-        auroc_of_seeds=tuple(float(same_fold_auroc(outcome, row, fold)) for row in scores),
-        strict_of_seeds=tuple(right.mean(axis=1).tolist()),
+        auroc_of_seeds=tuple(aurocs),
+        strict_of_seeds=tuple(strict_of_seeds),
     )
+
+
+def over_seeds(
+    interval: Interval, of_seeds: Sequence[float], *, bounds: tuple[float, float] | None = None
+) -> Interval:
+    """The interval of a mean over seeds, widened by the standard error of that mean times Student's t.
+
+    What items and what seeds vary is added as independent parts: half widths in squares. It may count a part twice,
+    where the interval knows already that trainings differ, and is then too wide.
+    """
+    n = len(of_seeds)
+    if n < 2:
+        return interval
+    spread = student_t.ppf(0.975, n - 1) * np.std(of_seeds, ddof=1) / np.sqrt(n)
+    low = interval.estimate - float(np.hypot(interval.estimate - interval.low, spread))
+    high = interval.estimate + float(np.hypot(interval.high - interval.estimate, spread))
+    if bounds is not None:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return replace(interval, low=low, high=high)
 
 
 def gain_json(before: MethodScores, after: MethodScores) -> dict[str, float | None]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from experiments.self_prediction.predicted import Predicted
-from experiments.self_prediction.scores import gain_json, score_seeds
+from experiments.self_prediction.scores import gain_json, over_seeds, score_seeds
+from probes import Interval
 from tests.experiments.self_prediction.planted import labeled_items
 
 LABELED = labeled_items(30, 3)
@@ -34,6 +37,33 @@ def test_means_over_seeds_of_what_scikit_learn_says() -> None:
         OUTCOME, GROUPS, [Predicted.of_probability(p, 0.0) for p in seeds], is_trained=False
     )
     assert untrained.auroc.low > scores.auroc.low  # another training set would vary too
+
+
+def test_trainings_that_go_either_way_are_not_taken_for_a_result() -> None:
+    """Shuffled labels may turn what is trained toward the truth or away from it: AUROC near 1 or near 0."""
+    toward = np.clip(0.8 * OUTCOME + 0.1, 0, 1)
+    seeds = [toward, 1 - toward, 1 - toward]
+    scores = score_seeds(
+        OUTCOME, GROUPS, [Predicted.of_probability(p, 0.0) for p in seeds], is_trained=True
+    )
+    assert scores.auroc.estimate == pytest.approx(1 / 3)
+    assert scores.auroc.low == 0
+    assert scores.auroc.high == 1
+    assert scores.skill.low < 0 < scores.skill.high
+
+
+def test_means_over_seeds_have_intervals_that_cover_their_mean() -> None:
+    """Three seeds at a time, drawn around 0.6: 95% of the intervals cover it, items being held fixed."""
+    rng = np.random.default_rng(3)
+    exact = Interval(0.6, 0.6, 0.6, "", 30, False)
+    covered = 0
+    for _ in range(400):
+        drawn = rng.normal(0.6, 0.05, 3)
+        found = over_seeds(
+            replace(exact, estimate=drawn.mean(), low=drawn.mean(), high=drawn.mean()), drawn.tolist()
+        )
+        covered += found.low <= 0.6 <= found.high
+    assert 0.92 <= covered / 400 <= 0.98
 
 
 @pytest.mark.parametrize("constant", [0, 1])
