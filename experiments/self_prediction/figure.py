@@ -73,7 +73,9 @@ def _forest(task: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         axis.grid(axis="y", visible=False)
         axis.tick_params(axis="y", length=0)
         if metric == "auroc":
-            axis.set_xlim(_lowest(first), 1.0)
+            axis.set_xlim(_lowest(first), 1.04)  # a mark at 1 is whole
+            axis.set_xticks([x for x in (0.0, 0.25, 0.5, 0.75, 1.0) if x >= _lowest(first)])
+            axis.xaxis.set_major_formatter("{x:g}")
     axes[0].set_yticks(range(len(labels)), labels, color=INK)
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     figure.suptitle(
@@ -97,7 +99,7 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
     lows: list[float] = [row["auroc_ci"][0] for row in rows if row["auroc_ci"][0] is not None]
-    return max(0.0, min([0.35, *lows]) - 0.03)
+    return min([0.35, *lows]) - 0.04
 
 
 def _draw_point(axis: Any, row: Mapping[str, Any], metric: str, place: int) -> None:
