@@ -60,7 +60,8 @@ def test_means_over_seeds_have_intervals_that_cover_their_mean() -> None:
     for _ in range(400):
         drawn = rng.normal(0.6, 0.05, 3)
         found = over_seeds(
-            replace(exact, estimate=drawn.mean(), low=drawn.mean(), high=drawn.mean()), drawn.tolist()
+            replace(exact, estimate=drawn.mean(), low=drawn.mean(), high=drawn.mean()),
+            drawn.tolist(),
         )
         covered += found.low <= 0.6 <= found.high
     assert 0.92 <= covered / 400 <= 0.98
