@@ -72,6 +72,7 @@ def train_tiny(folder: Path, step: int | None = None, micro_batch: int = 0) -> N
 
 def main(root: Path, n_kills: int) -> None:
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
+    train_tiny(root / "warm")  # a first training takes longer than those that are killed
     start = time.perf_counter()
     train_tiny(root / "whole")
     whole_seconds = time.perf_counter() - start
@@ -85,10 +86,12 @@ def main(root: Path, n_kills: int) -> None:
         if child == 0:
             step = rng.randrange(done, SETTINGS.steps) if at_step and killed < n_kills else None
             train_tiny(root / "killed", step, killed // 2 % 2)
+            if killed < n_kills:
+                signal.pause()  # the kill is on its way
             os._exit(0)
         rng.random()
         if not at_step and killed < n_kills:
-            time.sleep(rng.uniform(0, whole_seconds * (1 - done / SETTINGS.steps)))
+            time.sleep(rng.uniform(0, 0.5 * whole_seconds * (1 - done / SETTINGS.steps)))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
