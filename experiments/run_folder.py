@@ -132,14 +132,8 @@ class RunFolder:
         Raises:
             ValueError: a file in the place of the folder, a folder that is no run, or a run with other settings.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"out: {self.path} is a file; give a folder")
-        if not self.path.exists() or not any(self.path.iterdir()):
+        if not is_taken(self.path, self.config):
             return
-        if not self.config.exists():
-            if was_only_claimed(self.path, self.config):
-                return
-            raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
         held = self.read_config()
         differing = [
             name
@@ -258,6 +252,23 @@ class RunFolder:
 def _is_addition(name: str, held: RunConfig) -> bool:
     """Whether a setting that differs is one that the run in the folder was made without."""
     return name in ADDABLE and getattr(held, name) == RunConfig.model_fields[name].default
+
+
+def is_taken(folder: Path, first_file: Path) -> bool:
+    """Whether a folder holds work that began with `first_file`; not where it is still to be made, or empty.
+
+    Raises:
+        ValueError: a file in the place of the folder, or other files in it.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"out: {folder} is a file; give a folder")
+    if not folder.exists() or not any(folder.iterdir()):
+        return False
+    if first_file.exists():
+        return True
+    if was_only_claimed(folder, first_file):
+        return False
+    raise ValueError(f"out: {folder} holds other files; give a new or empty folder")
 
 
 def was_only_claimed(folder: Path, first_file: Path) -> bool:

@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from experiments.config import read_config
 from experiments.records import make_folder, read_json, write_json, write_text
-from experiments.run_folder import was_only_claimed
+from experiments.run_folder import is_taken
 from experiments.self_prediction.cells import Cell
 from experiments.self_prediction.config import IMMATERIAL, TeachConfig, make_teach_config
 
@@ -55,14 +55,8 @@ class ComparisonFolder:
         Raises:
             ValueError: a file in the place of the folder, other files, or a comparison with other settings.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"out: {self.path} is a file; give a folder")
-        if not self.path.exists() or not any(self.path.iterdir()):
+        if not is_taken(self.path, self.config):
             return
-        if not self.config.exists():
-            if was_only_claimed(self.path, self.config):
-                return
-            raise ValueError(f"out: {self.path} holds other files; give a new or empty folder")
         held = self.read_config()
         for name in TeachConfig.model_fields:
             there, asked = getattr(held, name), getattr(config, name)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from experiments.adapters import Adapters
 from experiments.self_prediction.heads import SelfPredictionHead
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.schedule import examples_of_step
+from experiments.self_prediction.schedule import check_batches, examples_of_step
 from experiments.self_prediction.states import differentiable_states
-from experiments.self_prediction.verbal import SayIt, check_batches
+from experiments.self_prediction.verbal import SayIt
 from hooks import Model, Rendered, check_lengths, render
 
 

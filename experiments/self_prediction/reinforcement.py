@@ -24,7 +24,7 @@ from experiments.elicitation import ANSWER_TOKENS, option_spellings
 from experiments.self_prediction.continuations import Continuation, continuation_logprobs
 from experiments.self_prediction.labeled import Labeled
 from experiments.self_prediction.refreshed import RefreshedLabels
-from experiments.self_prediction.schedule import examples_of_step
+from experiments.self_prediction.schedule import check_batches, examples_of_step
 from experiments.tasks import Elicitation
 from hooks import Model, Prompt, check_lengths, generate, option_logprobs, render
 
@@ -95,7 +95,8 @@ class Reinforce:
         answer_tokens: int = ANSWER_TOKENS,
         refreshed: RefreshedLabels | None = None,
     ) -> None:
-        _check(train, validation, elicitations, batch, group, temperature, accumulate)
+        check_batches(train, validation, batch, accumulate)
+        _check(elicitations, group, temperature)
         self.parameters = parameters
         self.metrics: dict[str, float] = {}
         self._model = model
@@ -226,18 +227,7 @@ class Reinforce:
         return -(logprobs * logprobs.new_tensor(weights)).sum() / n_answers
 
 
-def _check(
-    train: Labeled,
-    validation: Labeled,
-    elicitations: Sequence[Elicitation],
-    batch: int,
-    group: int,
-    temperature: float,
-    accumulate: int,
-) -> None:
-    for name, part in (("train", train), ("validation", validation)):
-        if not len(part):
-            raise ValueError(f"{name}: no items; give some")
+def _check(elicitations: Sequence[Elicitation], group: int, temperature: float) -> None:
     if not elicitations:
         raise ValueError("elicitations: none; give at least one question")
     if group < 2:
@@ -247,8 +237,4 @@ def _check(
     if not temperature > 0:
         raise ValueError(
             f"temperature: {temperature} is not positive; greedy answers teach nothing"
-        )
-    if not 1 <= accumulate <= batch:
-        raise ValueError(
-            f"accumulate: {accumulate} parts of {batch} prompts; give from 1 to {batch}"
         )

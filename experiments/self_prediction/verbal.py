@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from experiments.self_prediction.continuations import Continuation, continuation_logprobs
 from experiments.self_prediction.labeled import Labeled
-from experiments.self_prediction.schedule import examples_of_step
+from experiments.self_prediction.schedule import check_batches, examples_of_step
 from experiments.self_prediction.spelled import answer_tokens
 from experiments.tasks import Elicitation
 from hooks import Model, check_lengths, render
@@ -67,17 +67,6 @@ class SayIt:
     def validate(self) -> float:
         """Mean over the validation items and all questions."""
         return -float(continuation_logprobs(self._model, self._validation).detach().mean())
-
-
-def check_batches(train: Labeled, validation: Labeled, batch: int, accumulate: int) -> None:
-    """Raise ValueError for parts without items, or a step that cannot be divided as is asked."""
-    for name, part in (("train", train), ("validation", validation)):
-        if not len(part):
-            raise ValueError(f"{name}: no items; give some")
-    if batch < 1:
-        raise ValueError(f"batch: {batch} is not positive; give at least 1")
-    if not 1 <= accumulate <= batch:
-        raise ValueError(f"accumulate: {accumulate} parts of {batch}; give from 1 to {batch}")
 
 
 def _answered(
